@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -145,3 +146,74 @@ def test_a_child_that_leaves_the_with_does_not_release_what_its_parent_holds(ser
             os._exit(0 if refused else 1)
     assert is_free(server)
     close(client)
+
+
+# A pause
+
+
+LOOKS = {"held": lambda one: one.held, "lost": lambda one: not one.lost.is_set(), "fence": lambda one: one.fence is not None}
+
+
+def pause(monkeypatch, seconds):
+    """As of the whole process: nothing has run meanwhile, and the caller looks first."""
+    now = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + seconds)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("whose", ["hold", "lock"])
+def test_the_first_look_after_a_pause_beyond_the_ttl_says_that_it_is_lost(client, watcher, monkeypatch, look, whose):
+    told = []
+    lock = Lock(client, "market", timeout=TTL, renew=True, on_lost=lambda: told.append(True))
+    hold = lock.hold() if whose == "hold" else lock
+    assert whose == "hold" or lock.acquire()
+    assert LOOKS[look](hold) and hold.held and hold.guard("SET", "price", 5)
+    pause(monkeypatch, TTL + 1)
+    assert not LOOKS[look](hold) and not hold.held and hold.lost.is_set() and hold.fence is None
+    with pytest.raises(LockNotOwnedError, match="Cannot guard by .* held for longer than its 60 seconds"):
+        hold.guard("SET", "price", 6)
+    assert watcher.db.get("price") == "5"
+    eventually(lambda: told)
+    with suppress(LockNotOwnedError):
+        hold.release()
+    assert not hold.held
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_first_look_of_a_task_after_a_pause_beyond_the_ttl_says_that_it_is_lost(
+        aconnect, watcher, monkeypatch, look):
+    lock = AsyncLock(aconnect(), "market", timeout=TTL, renew=True)
+    with pytest.raises(LockNotOwnedError, match="lost while it was held"):
+        async with lock as hold:
+            assert LOOKS[look](hold) and lock.held and await hold.guard("SET", "price", 5)
+            pause(monkeypatch, TTL + 1)
+            assert not LOOKS[look](hold) and not lock.held and lock.fence is None
+            with pytest.raises(LockNotOwnedError, match="Cannot guard by"):
+                await hold.guard("SET", "price", 6)
+    assert watcher.db.get("price") == "5"
+
+
+def test_a_hold_whose_owner_was_granted_another_number_meanwhile_guards_and_releases_nothing(client, watcher):
+    lock = Lock(client, "market", timeout=TTL)
+    first, again = lock.hold(token="ann"), lock.hold(token="ann")
+    assert first.fence == again.fence and first.held and first.guard("SET", "price", 4)
+    watcher.command("LOCK.BREAK", "market")
+    second = lock.hold(token="ann")
+    assert not first.held and not again.held and second.held
+    for late in (lambda: first.guard("SET", "price", 5), first.release, again.release):
+        with pytest.raises(LockNotOwnedError, match="was granted anew, with another fencing number"):
+            late()
+    assert watcher.db.get("price") == "4" and second.guard("SET", "price", 6)
+    second.release()
+    assert watcher.info() is None
+
+
+async def test_a_hold_of_a_task_whose_owner_was_granted_another_number_meanwhile_guards_nothing(aconnect, watcher):
+    lock = AsyncLock(aconnect(), "market", timeout=TTL)
+    first = await lock.hold(token="ann")
+    watcher.command("LOCK.BREAK", "market")
+    second = await lock.hold(token="ann")
+    with pytest.raises(LockNotOwnedError, match="was granted anew"):
+        await first.guard("SET", "price", 5)
+    assert not watcher.db.exists("price") and await second.guard("SET", "price", 6)
+    await second.release()

@@ -33,6 +33,7 @@ from ._request import (
     LEAST_LEASE,
     SURE_LEASE,
     Grant,
+    Latest,
     Request,
 )
 from ._room import Ticket, rooms
@@ -240,6 +241,11 @@ class Core:
             return True
         except Exception:  # why it has come to this is what counts
             return False
+
+    def latest(self, owner: bytes, grant: Grant) -> Latest:
+        latest = self.link.server.latest.setdefault((self.spelling.keys, owner), Latest(grant.fence))
+        latest.number = grant.fence
+        return latest
 
     def withdraw_in_background(self, owner: bytes, until: float) -> None:
         withdrawal = Withdrawal(self, owner, until)

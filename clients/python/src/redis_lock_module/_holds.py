@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Callable, Generic, List, Optional, Type, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -19,7 +20,7 @@ from . import _options
 from ._core import Core
 from ._errors import NotOwner
 from ._options import milliseconds
-from ._request import Grant, Request, Term, fresh_owner
+from ._request import Grant, Latest, Request, Term, fresh_owner
 from ._words import Names, Spelling
 
 TTL = 30.0  # of a lock without a timeout
@@ -28,24 +29,33 @@ TTL = 30.0  # of a lock without a timeout
 class Hold:
     """One grant of a lock: of one owner, with one fencing number, until it is released or lost."""
 
-    def __init__(self, core: Core, name: Any, token: bytes, grant: Grant, term: Term, event: Any,
-                 on_lost: Optional[Callable[[], object]], timeout: Optional[float], raises: bool) -> None:
+    def __init__(self, core: Core, name: Any, token: bytes, grant: Grant, latest: Latest, term: Term,
+                 event: Any, on_lost: Optional[Callable[[], object]], timeout: Optional[float], raises: bool) -> None:
         self._core, self.name, self._token, self._number, self._term = core, name, token, grant.fence, term
+        self._latest = latest
         self._lost, self._on_lost, self._timeout, self._raises = event, on_lost, timeout, raises
         self._pid = os.getpid()
         self._how_lost: Optional[str] = None
         self._over = False  # released, or known to be lost and told to the caller that wanted to use it
         self._releasing: Any = None  # by whom
         self._is_going_on = False  # with its release, in the background
+        self._untold = [True]  # empty once its loss is told
 
     def __repr__(self) -> str:
-        what = "over" if self._over else "lost" if self._lost.is_set() else "held"
+        what = "over" if self._over else "held" if self.held else "lost"
         return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
 
     @property
+    def held(self) -> bool:
+        """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after a
+        pause of the process the first look says so."""
+        self._look()
+        return not self._over and not self._lost.is_set()
+
+    @property
     def fence(self) -> Optional[int]:
-        """The fencing number, for what the lock protects; None once it is over, and without the module."""
-        return None if self._over else self._number
+        """The fencing number, for what the lock protects; None once it is not held any more, and without the module."""
+        return self._number if self.held else None
 
     @property
     def token(self) -> Optional[bytes]:
@@ -67,13 +77,29 @@ class Hold:
         """It is lost: tell those that wanted to know."""
         raise NotImplementedError
 
+    def _look(self) -> None:
+        """At the clock, for what wakes up to do so may be late; and at the number that its owner has by now."""
+        if self._over:
+            return
+        if self._term.is_over():
+            self._lose(self._term.why_it_is_over())
+        elif self._is_superseded():
+            self._lose("was granted anew, with another fencing number")
+
+    def _is_superseded(self) -> bool:
+        """By a later grant to the same owner, whom the caller has chosen. The server compares owners, and no numbers: it
+        would guard and release what is not this hold."""
+        return self._latest.number != self._number
+
     def _lose(self, how: str) -> None:
         if self._lost.is_set():
             return
         self._how_lost = f"{how}, {max(0.0, time.monotonic() - self._term.began):.1f} seconds after it was acquired"
         self._stop()
         self._lost.set()
-        self._tell()
+        with suppress(IndexError):  # several threads may find it out at once
+            self._untold.pop()
+            self._tell()
 
     def _lost_while_held(self, error_of_the_work: Optional[BaseException]) -> LockNotOwnedError:
         error = LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)
@@ -95,6 +121,9 @@ class Hold:
         if self._pid != os.getpid():
             raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child of it",
                                     lock_name=self.name)
+        if self._is_superseded():
+            self._look()
+            raise self._not_owned("release")
         try:
             held, again = await self._core.release(self._token)
         except Exception:  # what was not answered may have been heard, too
@@ -154,6 +183,8 @@ class Hold:
             raise TypeError("guard needs a command")
         if self._over:
             raise LockError("Cannot guard by an unlocked lock", lock_name=self.name)
+        if not self.held:
+            raise self._not_owned("guard by")
         try:
             return await self._core.guard(self._token, command)
         except NotOwner as error:
@@ -361,9 +392,11 @@ class LockBase(Generic[Client]):
         renews = self.timeout is None if self.renew is None else self.renew
         if grant is None:  # a token that was handed over: since when, and how long it lasts, is not known
             grant, term = Grant(time.monotonic(), None), Term(math.inf, time.monotonic(), False, None)
+            latest = Latest(None)
         else:
+            latest = self._core.latest(token, grant)
             term = Term(self._held_for(), grant.asked, renews, self.renew_for)
-        return self._hold_class(self._core, self.name, token, grant, term, event, self.on_lost, self.timeout,
+        return self._hold_class(self._core, self.name, token, grant, latest, term, event, self.on_lost, self.timeout,
                                 self.raise_on_release_error)
 
     def _begin(self, token: bytes, grant: Optional[Grant]) -> Any:
@@ -390,6 +423,12 @@ class LockBase(Generic[Client]):
 
     def _not_acquired(self) -> LockError:
         return LockError("Unable to acquire lock within the time specified", lock_name=self.name)
+
+    @property
+    def held(self) -> bool:
+        """Whether a hold of this thread or task is held, as far as that is known without asking the server."""
+        hold = self._mine()
+        return hold is not None and bool(hold.held)
 
     @property
     def fence(self) -> Optional[int]:

@@ -27,6 +27,13 @@ class Grant(NamedTuple):
     fence: Optional[int]  # None without the module
 
 
+class Latest:
+    """The number of the last grant to an owner, as long as a hold of that owner is remembered."""
+
+    def __init__(self, number: Optional[int]) -> None:
+        self.number = number
+
+
 def fresh_owner(prefix: Optional[str]) -> bytes:
     """Says to those who look at the lock which process holds it, and is like no other."""
     if prefix is None:

@@ -7,8 +7,9 @@ import math
 import os
 import time
 from typing import Any, Dict
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from ._request import Latest
 from ._words import Name, encoded
 
 logger = logging.getLogger("redis_lock_module")
@@ -23,6 +24,7 @@ class Server:
     def __init__(self) -> None:
         self._bare_until = -math.inf
         self._has_said_so = False
+        self.latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
         self.withdrawals: Dict[Any, Any] = {}  # by keys and owner
         self._waiting: Dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
         self.greatest_lease = math.inf  # of a place, in milliseconds

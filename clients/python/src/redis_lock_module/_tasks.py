@@ -174,6 +174,7 @@ class Hold(AnyHold):
     @property
     def lost(self) -> asyncio.Event:
         """Set when it is found to be lost. One that is released before is not."""
+        self._look()
         event: asyncio.Event = self._lost
         return event
 

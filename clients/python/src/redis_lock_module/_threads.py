@@ -154,6 +154,7 @@ class Hold(AnyHold):
     @property
     def lost(self) -> threading.Event:
         """Set when it is found to be lost. One that is released before is not."""
+        self._look()
         if not self._over and not self._lost.is_set() and not self._is_watched and self._pid == os.getpid():
             self._be_watched()  # one that is not renewed is watched from the first question on
         event: threading.Event = self._lost
