@@ -301,6 +301,37 @@ fn the_first_transcripts_can_be_followed_by_hand() {
     }
 }
 
+/// Who has followed the hint of `make run`, or has run an example by hand, then follows the README.
+#[test]
+fn what_make_run_and_the_examples_leave_on_a_server_is_not_in_the_way_of_the_readme() {
+    let first = shown("README.md").into_iter().find_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        matches!(words[..], [_, "LOCK.ACQUIRE", ..]).then(|| words[2].to_owned())
+    });
+    let key = first.expect("README.md acquires a lock");
+    let hint = read("scripts/run").lines().find(|line| line.contains("Try it:")).map(str::to_owned);
+    let hint = hint.expect("make run says what to try");
+    assert!(hint.contains(" LOCK.ACQUIRE ") && !hint.contains(&format!(" {key} ")), "{hint}");
+    let (mut markets, mut folders) = (0, vec![PathBuf::from("examples")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && name != "node_modules" {
+                folders.push(path);
+            } else if path.is_file() && name.starts_with("market") {
+                markets += 1;
+                let text = fs::read_to_string(&path).unwrap();
+                for quote in ["\"", "'"] {
+                    let named = format!("{quote}{key}{quote}");
+                    assert!(!text.contains(&named), "{}: {named}", path.display());
+                }
+            }
+        }
+    }
+    assert!(markets >= 7, "{markets}");
+}
+
 /// CONFIG REWRITE writes a line `loadmodule` into the configuration file itself, and a server that loads a
 /// module twice does not start.
 #[test]
@@ -308,12 +339,7 @@ fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itse
     let pages =
         ["README.md", "packaging/README.md", "docs/operating.md", "clients/python/README.md"];
     let copied = pages.iter().flat_map(|page| shown(page));
-    let files = [
-        "packaging/redis.conf",
-        "packaging/head.conf",
-        "packaging/deb/postinst",
-        "scripts/install",
-    ];
+    let files = ["redis.conf", "packaging/head.conf", "packaging/deb/postinst", "scripts/install"];
     let said = files.iter().flat_map(|file| {
         let text = read(file);
         let lines = text.lines().filter(|line| !line.starts_with('#'));

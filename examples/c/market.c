@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data. */
-#define MARKET "market"
+#define MARKET "{market}:goods"
 #define LOCK "{market}:lock"
 #define BLOCK 10000 /* for how long to wait for the lock, in milliseconds */
 

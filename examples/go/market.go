@@ -12,7 +12,7 @@ import (
 )
 
 // One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-const market, lock = "market", "{market}:lock"
+const market, lock = "{market}:goods", "{market}:lock"
 const block = 10 * time.Second // for how long to wait for the lock
 
 var errBusy = errors.New("others have the market")

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Redis from "ioredis";
 
 // One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-export const MARKET = "market", LOCK = "{market}:lock";
+export const MARKET = "{market}:goods", LOCK = "{market}:lock";
 export const BLOCK = 10_000; // for how long to wait for the lock, in milliseconds
 
 export class Busy extends Error {} // others have the market

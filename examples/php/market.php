@@ -2,7 +2,7 @@
 // The market under a lock, with phpredis. check.php beside it runs it.
 
 // One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-const MARKET = 'market', LOCK = '{market}:lock';
+const MARKET = '{market}:goods', LOCK = '{market}:lock';
 const BLOCK = 10_000; // for how long to wait for the lock, in milliseconds
 
 class Busy extends Exception {} // others have the market

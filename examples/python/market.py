@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from redis import Redis
 
 # One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-MARKET, LOCK = "market", "{market}:lock"
+MARKET, LOCK = "{market}:goods", "{market}:lock"
 BLOCK = 10_000  # for how long to wait for the lock, in milliseconds
 
 

@@ -3,7 +3,7 @@ require "redis"
 require "securerandom"
 
 # One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-MARKET, LOCK = "market", "{market}:lock"
+MARKET, LOCK = "{market}:goods", "{market}:lock"
 BLOCK = 10_000 # for how long to wait for the lock, in milliseconds
 
 class LockLost < StandardError; end # the hold ended before the work did: another owner may have worked beside us

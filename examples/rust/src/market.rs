@@ -6,7 +6,7 @@ use std::{thread, time::Duration};
 use uuid::Uuid;
 
 // One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
-pub const MARKET: &str = "market";
+pub const MARKET: &str = "{market}:goods";
 pub const LOCK: &str = "{market}:lock";
 pub const BLOCK: u64 = 10_000; // for how long to wait for the lock, in milliseconds
 
