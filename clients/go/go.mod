@@ -1,0 +1,3 @@
+module redislock/v2
+
+go 1.21

@@ -1,0 +1,116 @@
+// Package goredis lets go-redis v9 send the commands of package redislock.
+package goredis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redislock/v2"
+)
+
+// A Client is a [redislock.Connector].
+type Client struct {
+	shared redis.UniversalClient
+	own    *redis.Client // nil if no connection can be had for waiting
+}
+
+// New returns what [redislock.New] takes. Commands go through the client that is given, with its pool, hooks and retries.
+//
+// Waiters and guarded commands, which must not be sent twice, have connections beside that pool, made with the options
+// of a *redis.Client, also of one for Sentinel. A cluster or ring has none: there waiters poll, and a guarded command
+// may be sent again by go-redis.
+func New(client redis.UniversalClient) *Client {
+	c := &Client{shared: client}
+	single, ok := client.(*redis.Client)
+	if !ok {
+		return c
+	}
+	options := *single.Options()
+	options.ReadTimeout = -1 // the context says for how long to wait
+	if options.WriteTimeout == 0 {
+		options.WriteTimeout = -1 // that is what 0 means once a client has the options
+	}
+	options.ContextTimeoutEnabled = true
+	options.MaxRetries = -1
+	options.PoolSize = 1024
+	options.MinIdleConns = 0
+	options.MaxIdleConns = 0
+	options.ConnMaxIdleTime = time.Minute
+	options.Dialer = keepingAlive(options.Dialer)
+	c.own = redis.NewClient(&options)
+	return c
+}
+
+// Do sends a command by the client's pool.
+func (c *Client) Do(ctx context.Context, args ...any) (any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	if name, ok := args[0].(string); ok && strings.HasPrefix(name, "LOCK.M") {
+		cmd.SetFirstKeyPos(2) // behind the number of keys
+	}
+	_ = c.shared.Process(ctx, cmd)
+	return result(cmd)
+}
+
+// Connect returns a connection beside the pool.
+func (c *Client) Connect(context.Context, string) (redislock.Conn, error) {
+	if c.own == nil {
+		return nil, redislock.ErrNoConnection
+	}
+	return conn{c.own.Conn()}, nil
+}
+
+// Close closes the connections beside the pool. The client that was given stays open.
+func (c *Client) Close() error {
+	if c.own == nil {
+		return nil
+	}
+	return c.own.Close()
+}
+
+type conn struct{ *redis.Conn }
+
+func (c conn) Do(ctx context.Context, args ...any) (any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	_ = c.Process(ctx, cmd)
+	return result(cmd)
+}
+
+func result(cmd *redis.Cmd) (any, error) {
+	reply, err := cmd.Result()
+	var refused redis.Error
+	switch {
+	case err == nil:
+		return reply, nil
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case errors.Is(err, redis.ErrClosed):
+		return nil, redislock.ErrClosed
+	case errors.As(err, &refused):
+		return nil, redislock.ServerError(refused.Error())
+	}
+	return nil, err
+}
+
+// keepingAlive finds out sooner that the server's host has gone: go-redis asks only every five minutes.
+func keepingAlive(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		plain := conn
+		if secured, ok := conn.(*tls.Conn); ok {
+			plain = secured.NetConn()
+		}
+		if tcp, ok := plain.(*net.TCPConn); ok {
+			_ = tcp.SetKeepAlivePeriod(15 * time.Second)
+		}
+		return conn, nil
+	}
+}

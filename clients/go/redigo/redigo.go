@@ -1,0 +1,74 @@
+// Package redigo lets a pool of redigo send the commands of package redislock.
+package redigo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"redislock/v2"
+)
+
+// A Client is a [redislock.Connector].
+type Client struct{ shared, own *redis.Pool }
+
+// New returns what [redislock.New] takes. Waiters and guarded commands have connections beside the pool, which are
+// dialled in the same way.
+func New(pool *redis.Pool) *Client {
+	return &Client{shared: pool, own: &redis.Pool{
+		Dial:                pool.Dial,
+		DialContext:         pool.DialContext,
+		TestOnBorrow:        pool.TestOnBorrow,
+		TestOnBorrowContext: pool.TestOnBorrowContext,
+		MaxIdle:             16,
+		IdleTimeout:         time.Minute,
+	}}
+}
+
+// Do sends a command by a connection of the pool.
+func (c *Client) Do(ctx context.Context, args ...any) (any, error) { return once(ctx, c.shared, args) }
+
+// Connect returns a connection beside the pool.
+func (c *Client) Connect(ctx context.Context, _ string) (redislock.Conn, error) {
+	dialled, err := c.own.GetContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn{dialled}, nil
+}
+
+// Close closes the connections beside the pool. The pool that was given stays open.
+func (c *Client) Close() error { return c.own.Close() }
+
+func once(ctx context.Context, pool *redis.Pool, args []any) (any, error) {
+	dialled, err := pool.GetContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer dialled.Close()
+	return conn{dialled}.Do(ctx, args...)
+}
+
+type conn struct{ redis.Conn }
+
+func (c conn) Do(ctx context.Context, args ...any) (any, error) {
+	var timeout time.Duration // 0: none. The pool's own read timeout does not count
+	if deadline, ok := ctx.Deadline(); ok {
+		if timeout = time.Until(deadline); timeout <= 0 {
+			return nil, context.DeadlineExceeded
+		}
+	}
+	name, ok := args[0].(string)
+	if !ok {
+		return nil, fmt.Errorf("%w: the name of a command must be a string", redislock.ErrInvalid)
+	}
+	reply, err := redis.DoWithTimeout(c.Conn, timeout, name, args[1:]...)
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return nil, redislock.ServerError(refused)
+	}
+	return reply, err
+}

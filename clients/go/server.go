@@ -1,0 +1,143 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// maxBlocked is how many waiters of one client have a connection each. Further ones poll.
+const maxBlocked = 128
+
+// A server is asked in the way that it understands: by the module's commands, or by those of any server.
+type server struct {
+	doer      Doer
+	connector Connector // nil if the client has none
+	module    module
+	blocked   chan struct{} // one element for each waiter that has a connection
+}
+
+// A reply is what it says about a lock.
+type reply struct {
+	granted bool
+	fence   int64 // 0 without the module
+	place   int64 // in the queue, from 1 on; 0: none
+	count   int64 // of the locks that were held
+	value   any   // of a guarded command
+}
+
+// acquire sends one request, by the connection of its own or by the client's. If a request before it may have been
+// granted, a server without the module is asked for that too.
+func (s *server) acquire(ctx context.Context, via Doer, l *lock, mayBeOurs bool, wait ...string) (reply, error) {
+	value, known, err := s.byModule(ctx, via, l, l.acquire(wait...))
+	if err != nil {
+		return reply{}, err
+	}
+	if known {
+		if value == nil {
+			return reply{}, nil
+		}
+		number, err := integer(value)
+		return reply{granted: number > 0, fence: max(number, 0), place: max(-number, 0)}, err
+	}
+	value, err = via.Do(ctx, l.plainAcquire()...)
+	if err != nil || value != nil || !mayBeOurs {
+		return reply{granted: err == nil && value != nil}, err
+	}
+	count, err := s.count(via.Do(ctx, l.eval(plainRetry, milliseconds(l.ttl))...))
+	return reply{granted: count == 1}, err
+}
+
+func (s *server) renew(ctx context.Context, l *lock, ttl time.Duration) (reply, error) {
+	value, known, err := s.byModule(ctx, s.doer, l, l.command("RENEW", milliseconds(ttl)))
+	if err == nil && !known {
+		value, err = s.doer.Do(ctx, l.eval(plainRenew, milliseconds(ttl))...)
+	}
+	count, err := s.count(value, err)
+	return reply{count: count}, err
+}
+
+func (s *server) release(ctx context.Context, l *lock) (reply, error) {
+	value, known, err := s.byModule(ctx, s.doer, l, l.command("RELEASE"))
+	if err == nil && !known {
+		value, err = s.doer.Do(ctx, l.eval(plainRelease)...)
+	}
+	count, err := s.count(value, err)
+	return reply{count: count}, err
+}
+
+// guard is sent once, over a connection that repeats nothing where there is one.
+func (s *server) guard(ctx context.Context, l *lock, guarded []any) (reply, error) {
+	via, done, err := s.connect(ctx, l)
+	if err != nil {
+		return reply{}, err
+	}
+	defer done()
+	value, known, err := s.byModule(ctx, via, l, append([]any{"LOCK.GUARD", l.keys[0], l.owner}, guarded...))
+	if err == nil && !known {
+		value, err = via.Do(ctx, l.eval(plainGuard, guarded...)...)
+	}
+	return reply{value: value}, err
+}
+
+// mayBlock reports whether one more waiter may have a connection, and counts it.
+func (s *server) mayBlock() bool {
+	select {
+	case s.blocked <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *server) hasBlocked() { <-s.blocked }
+
+// connect returns a connection of its own, or else what all commands share.
+func (s *server) connect(ctx context.Context, l *lock) (Doer, func(), error) {
+	if s.connector == nil {
+		return s.doer, func() {}, nil
+	}
+	conn, err := s.connector.Connect(ctx, l.keys[0])
+	if err == ErrNoConnection {
+		return s.doer, func() {}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() { _ = conn.Close() }, nil
+}
+
+// byModule reports false if the server has not loaded the module and the lock can do without it.
+func (s *server) byModule(ctx context.Context, via Doer, l *lock, args []any) (any, bool, error) {
+	needs := l.needsModule()
+	if needs == "" && !s.module.mayBeLoaded() {
+		return nil, false, nil
+	}
+	value, err := via.Do(ctx, args...)
+	switch {
+	case err == nil:
+		s.module.isLoaded()
+		return value, true, nil
+	case !lacksModule(err):
+		return nil, true, err
+	case needs != "":
+		return nil, true, fmt.Errorf("%w, which %s needs", ErrModuleMissing, needs)
+	}
+	s.module.isNotLoaded(l.logger)
+	return nil, false, nil
+}
+
+func (s *server) count(value any, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return integer(value)
+}
+
+func integer(value any) (int64, error) {
+	number, ok := value.(int64)
+	if !ok {
+		return 0, ServerError(fmt.Sprintf("ERR redislock: an integer was expected, not %T", value))
+	}
+	return number, nil
+}

@@ -1,0 +1,21 @@
+// Package tests holds the tests of redislock and its adapters, on real servers, behind a proxy. REDIS_LOCK_MODULE names
+// the module, and REDIS_SERVER the server, if it is not redis-server.
+package tests
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if sleeper := os.Getenv("SLEEPER"); sleeper != "" {
+		sleep(sleeper)
+		return
+	}
+	if module() == "" {
+		fmt.Fprintln(os.Stderr, "REDIS_LOCK_MODULE must name the module's file")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
