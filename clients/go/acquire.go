@@ -140,10 +140,9 @@ func (a *attempt) ask(ctx context.Context, waits bool) {
 	default:
 		wait = []string{"QUEUE", milliseconds(a.lease)}
 	}
-	mayBeOurs := a.left || l.settings.owner != nil
 	if !a.blocks {
 		a.last = begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
-			return s.acquire(ctx, s.doer, l, mayBeOurs, wait...)
+			return s.acquire(ctx, s.doer, l, wait...)
 		})
 		return
 	}
@@ -158,7 +157,7 @@ func (a *attempt) ask(ctx context.Context, waits bool) {
 			return reply{}, err
 		}
 		defer conn.Close()
-		return s.acquire(ctx, conn, l, mayBeOurs, "BLOCK", milliseconds(block))
+		return s.acquire(ctx, conn, l, "BLOCK", milliseconds(block))
 	})
 }
 
@@ -197,7 +196,7 @@ func (a *attempt) gaveUp(ctx context.Context) error {
 func (c *Client) withdraw(ctx context.Context, l *lock, last *call, unanswered bool, lasts time.Duration) {
 	ctx = context.WithoutCancel(ctx)
 	c.inBackground(func() {
-		var between pauses
+		between := pauses{last: 50 * time.Millisecond}
 		until, released := time.Now().Add(lasts), 0
 		for {
 			over := last == nil || last.isOver()
@@ -213,8 +212,8 @@ func (c *Client) withdraw(ctx context.Context, l *lock, last *call, unanswered b
 			case err == nil && over && !unanswered:
 				return
 			case err == nil && over:
-				// A request without a reply may still be on its way, and be granted only now.
-				if released++; released > 6 {
+				// A request without a reply may still be on its way, and be granted only now. So for some seconds more:
+				if released++; released > 7 {
 					return
 				}
 			}

@@ -26,9 +26,8 @@ type reply struct {
 	value   any   // of a guarded command
 }
 
-// acquire sends one request, by the connection of its own or by the client's. If a request before it may have been
-// granted, a server without the module is asked for that too.
-func (s *server) acquire(ctx context.Context, via Doer, l *lock, mayBeOurs bool, wait ...string) (reply, error) {
+// acquire sends one request, by a connection of its own or by the one that all share.
+func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string) (reply, error) {
 	value, known, err := s.byModule(ctx, via, l, l.acquire(wait...))
 	if err != nil {
 		return reply{}, err
@@ -40,11 +39,7 @@ func (s *server) acquire(ctx context.Context, via Doer, l *lock, mayBeOurs bool,
 		number, err := integer(value)
 		return reply{granted: number > 0, fence: max(number, 0), place: max(-number, 0)}, err
 	}
-	value, err = via.Do(ctx, l.plainAcquire()...)
-	if err != nil || value != nil || !mayBeOurs {
-		return reply{granted: err == nil && value != nil}, err
-	}
-	count, err := s.count(via.Do(ctx, l.eval(plainRetry, milliseconds(l.ttl))...))
+	count, err := s.count(via.Do(ctx, l.eval(plainAcquire, milliseconds(l.ttl))...))
 	return reply{granted: count == 1}, err
 }
 

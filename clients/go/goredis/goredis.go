@@ -16,17 +16,20 @@ import (
 
 // A Client is a [redislock.Connector].
 type Client struct {
-	shared redis.UniversalClient
+	client redis.UniversalClient
 	own    *redis.Client // nil if no connection can be had for waiting
 }
 
-// New returns what [redislock.New] takes. Commands go through the client that is given, with its pool, hooks and retries.
+// New returns what [redislock.New] takes.
 //
-// Waiters and guarded commands, which must not be sent twice, have connections beside that pool, made with the options
-// of a *redis.Client, also of one for Sentinel. A cluster or ring has none: there waiters poll, and a guarded command
-// may be sent again by go-redis.
+// Of a *redis.Client, also of one for Sentinel, it takes the options, and makes connections of its own: without read
+// timeout, because a waiter waits for long, and without retries, because go-redis doesn't say that it has sent a command
+// twice. Hooks are not taken along.
+//
+// A cluster or ring is used as it is. There waiters poll, and go-redis retries by itself when a connection breaks: a
+// guarded command may run twice, and a release whose reply was lost is reported as [redislock.ErrLost].
 func New(client redis.UniversalClient) *Client {
-	c := &Client{shared: client}
+	c := &Client{client: client}
 	single, ok := client.(*redis.Client)
 	if !ok {
 		return c
@@ -44,20 +47,21 @@ func New(client redis.UniversalClient) *Client {
 	options.ConnMaxIdleTime = time.Minute
 	options.Dialer = keepingAlive(options.Dialer)
 	c.own = redis.NewClient(&options)
+	c.client = c.own
 	return c
 }
 
-// Do sends a command by the client's pool.
+// Do sends a command.
 func (c *Client) Do(ctx context.Context, args ...any) (any, error) {
 	cmd := redis.NewCmd(ctx, args...)
 	if name, ok := args[0].(string); ok && strings.HasPrefix(name, "LOCK.M") {
 		cmd.SetFirstKeyPos(2) // behind the number of keys
 	}
-	_ = c.shared.Process(ctx, cmd)
+	_ = c.client.Process(ctx, cmd)
 	return result(cmd)
 }
 
-// Connect returns a connection beside the pool.
+// Connect returns a connection that nothing else uses.
 func (c *Client) Connect(context.Context, string) (redislock.Conn, error) {
 	if c.own == nil {
 		return nil, redislock.ErrNoConnection
@@ -65,7 +69,7 @@ func (c *Client) Connect(context.Context, string) (redislock.Conn, error) {
 	return conn{c.own.Conn()}, nil
 }
 
-// Close closes the connections beside the pool. The client that was given stays open.
+// Close closes the connections that New has made. The client that was given stays open.
 func (c *Client) Close() error {
 	if c.own == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -80,7 +81,15 @@ func result(result rueidis.RedisResult) (any, error) {
 		return nil, redislock.ErrClosed
 	}
 	if refused, ok := rueidis.IsRedisErr(err); ok {
-		return nil, redislock.ServerError(refused.Error())
+		return nil, redislock.ServerError(withCode(refused.Error()))
 	}
 	return nil, err
+}
+
+// withCode gives back the ERR that rueidis takes away.
+func withCode(text string) string {
+	if code, _, _ := strings.Cut(text, " "); code == "" || strings.ToUpper(code) != code {
+		return "ERR " + text
+	}
+	return text
 }

@@ -86,7 +86,7 @@ func TestMoreWaitersThanConnectionsAreServed(t *testing.T) {
 		first := lock(t, locks, "market", minute)
 		sum := 0
 		var all sync.WaitGroup
-		for i := 0; i < 200; i++ {
+		for i := 0; i < 150; i++ {
 			all.Add(1)
 			go func() {
 				defer all.Done()
@@ -101,9 +101,9 @@ func TestMoreWaitersThanConnectionsAreServed(t *testing.T) {
 				}
 			}()
 		}
-		eventually(t, "all wait", func() bool { return s.info("market", "queue") == 200 })
+		eventually(t, "all wait", func() bool { return s.info("market", "queue") == 150 })
 		release(t, first)
-		if all.Wait(); sum != 200 {
+		if all.Wait(); sum != 150 {
 			t.Error(sum)
 		}
 	})

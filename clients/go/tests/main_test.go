@@ -9,8 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if sleeper := os.Getenv("SLEEPER"); sleeper != "" {
-		sleep(sleeper)
+	if address := os.Getenv("SLEEPER"); address != "" {
+		sleeper(address)
 		return
 	}
 	if module() == "" {

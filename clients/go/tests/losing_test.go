@@ -1,0 +1,198 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redislock/v2"
+)
+
+func isLost(t *testing.T, hold *redislock.Hold, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-hold.Done():
+	case <-time.After(limit):
+		t.Error("not known to be lost after", limit)
+	}
+	if !errors.Is(hold.Err(), redislock.ErrLost) || hold.Held() || hold.TTL() != 0 {
+		t.Error(hold.Err(), hold.TTL())
+	}
+}
+
+func TestAHoldEndsWithItsTTL(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", 300*time.Millisecond)
+		work, cancel := hold.Context(background)
+		defer cancel()
+		isLost(t, hold, 10*time.Second)
+		<-work.Done()
+		if !errors.Is(context.Cause(work), redislock.ErrLost) {
+			t.Error(context.Cause(work))
+		}
+		guards := s.calls("lock.guard")
+		if _, err := hold.Guard(background, "SET", "x", 1); !errors.Is(err, redislock.ErrLost) || s.calls("lock.guard") != guards {
+			t.Error("nothing is sent after its end:", err)
+		}
+		if err := hold.Refresh(background, minute); !errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+		if err := hold.Release(background); !errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAHoldIsRenewedUntilItIsReleased(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		ttl := 1500 * time.Millisecond
+		hold := lock(t, locks, "market", ttl, redislock.Renew())
+		time.Sleep(2 * ttl)
+		if !hold.Held() {
+			t.Fatal(hold.Err())
+		}
+		// At a third of the ttl: six times, and not all the time.
+		if calls := s.calls("lock.renew"); calls < 3 || calls > 8 {
+			t.Error(calls, "renewals")
+		}
+		release(t, hold)
+		calls := s.calls("lock.renew")
+		time.Sleep(ttl)
+		if again := s.calls("lock.renew"); again > calls+1 {
+			t.Error("still renewed")
+		}
+	})
+}
+
+func TestRenewalsEndAfterTheirTime(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		began := time.Now()
+		hold := lock(t, locks, "market", 3*time.Second, redislock.RenewFor(1500*time.Millisecond))
+		isLost(t, hold, 20*time.Second)
+		if took := time.Since(began); took < 3500*time.Millisecond { // one renewal, after one second
+			t.Error(took)
+		}
+	})
+}
+
+func TestARenewalFindsALoss(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", 30*time.Second, redislock.Renew())
+		s.do("DEL", "market")
+		isLost(t, hold, 20*time.Second)
+		if err := hold.Release(background); !errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALossIsKnownInTimeIfTheServerDoesNotReply(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		ttl := 1500 * time.Millisecond
+		hold := lock(t, locks, "market", ttl, redislock.Renew())
+		s.signal(syscall.SIGSTOP)
+		defer s.signal(syscall.SIGCONT)
+		isLost(t, hold, ttl+time.Second)
+	})
+}
+
+func TestARefreshProlongsAndShortensAndRevivesNothing(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", minute)
+		for _, ttl := range []time.Duration{2 * minute, minute / 2} {
+			err := hold.Refresh(background, ttl)
+			left := time.Duration(s.do("PTTL", "market").(int64)) * time.Millisecond
+			if err != nil || hold.TTL() > ttl || hold.TTL() < ttl-10*time.Second || left < ttl-10*time.Second || left > ttl {
+				t.Error(err, hold.TTL(), left)
+			}
+		}
+		if err := hold.Refresh(background, 0); !errors.Is(err, redislock.ErrInvalid) || !hold.Held() {
+			t.Error(err)
+		}
+		s.do("DEL", "market")
+		if err := hold.Refresh(background, minute); !errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+		isLost(t, hold, time.Second)
+	})
+}
+
+func TestARefreshWhoseReplyIsLostIsRepeated(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		hold := lock(t, k.locks(t, p.address), "market", minute)
+		for _, cut := range []func(string){p.cutAfter, p.cutBefore} {
+			cut("LOCK.RENEW")
+			if err := hold.Refresh(background, 2*minute); err != nil || !p.happened() || hold.TTL() < minute {
+				t.Error(err, hold.TTL())
+			}
+		}
+		release(t, hold)
+	})
+}
+
+// The first look after a pause tells the truth: no timer has run yet.
+func TestAfterAPauseOfTheProcessTheFirstLookSaysThatTheHoldIsLost(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for range [5]int{} {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "SLEEPER="+s.address())
+		in, _ := child.StdinPipe()
+		out, _ := child.StdoutPipe()
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(out)
+		if line, err := said.ReadString('\n'); line != "held\n" {
+			t.Error(line, err)
+		}
+		_ = child.Process.Signal(syscall.SIGSTOP)
+		eventually(t, "the hold expires", func() bool { return s.isFree("market") })
+		_, _ = in.Write([]byte("look\n"))
+		_ = child.Process.Signal(syscall.SIGCONT)
+		if line, err := said.ReadString('\n'); line != "false true 0s\n" {
+			t.Error(line, err)
+		}
+		_ = in.Close()
+		if err := child.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// sleeper is the process that is paused.
+func sleeper(address string) {
+	t := &testing.T{}
+	locks := redislock.New(kinds[0].connect(t, address))
+	hold, err := locks.Lock(background, "market", 500*time.Millisecond)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held")
+	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if strings.TrimSpace(line) == "look" {
+		fmt.Println(hold.Held(), errors.Is(hold.Err(), redislock.ErrLost), hold.TTL())
+	}
+}

@@ -1,0 +1,253 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"math/rand"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"redislock/v2"
+)
+
+func TestARequestWhoseReplyIsLostIsRetriedWithTheSameOwner(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		locks := k.locks(t, p.address)
+		for _, cut := range []func(string){p.cutAfter, p.cutBefore} {
+			cut("LOCK.ACQUIRE")
+			hold := lock(t, locks, "market", minute)
+			if !p.happened() || s.info("market", "count") != 1 || !hold.Held() {
+				t.Error("the hold is not known by its owner")
+			}
+			release(t, hold)
+			if !s.isFree("market") {
+				t.Error("something is left")
+			}
+		}
+	})
+}
+
+func TestAWaiterWhoseConnectionBreaksWaitsOn(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		locks := k.locks(t, p.address)
+		first := lock(t, k.locks(t, s.address()), "market", minute)
+		next := waiter(within(t, minute), locks, "market", minute)
+		eventually(t, "it waits", func() bool { return s.info("market", "queue") == 1 })
+		p.close()
+		time.Sleep(300 * time.Millisecond)
+		p.listen()
+		eventually(t, "it waits again", func() bool { return s.info("market", "queue") == 1 })
+		release(t, first)
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		release(t, got.hold)
+		eventually(t, "nothing is left", func() bool { return s.isFree("market") })
+	})
+}
+
+func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		locks := k.locks(t, p.address)
+		hold := lock(t, locks, "market", minute)
+		p.cutAfter("LOCK.RELEASE")
+		if err := hold.Release(background); err != nil || !p.happened() {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAFailedReleaseGoesOnInTheBackground(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		locks := k.locks(t, p.address)
+		hold := lock(t, locks, "market", minute)
+		p.close()
+		if err := hold.Release(within(t, 300*time.Millisecond)); err == nil || errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+		if err := locks.Wait(within(t, 100*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		p.listen()
+		eventually(t, "it is released", func() bool { return s.isFree("market") })
+		if err := locks.Wait(within(t, 20*time.Second)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAReleaseWithAnEndedContextGoesOnInTheBackground(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", minute)
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		if err := hold.Release(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := locks.Wait(within(t, 20*time.Second)); err != nil || !s.isFree("market") {
+			t.Error(err, "the lock was not released")
+		}
+	})
+}
+
+func TestDeadlinesHoldIfTheServerDoesNotReply(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", 2*minute)
+		other := lock(t, locks, "other", 2*minute)
+		release(t, lock(t, locks, "free", minute))
+		s.signal(syscall.SIGSTOP)
+		defer s.signal(syscall.SIGCONT)
+		short := 300 * time.Millisecond
+		for what, call := range map[string]func(context.Context) error{
+			"Lock":    func(ctx context.Context) error { _, err := locks.Lock(ctx, "free", minute); return err },
+			"TryLock": func(ctx context.Context) error { _, err := locks.TryLock(ctx, "free", minute); return err },
+			"Refresh": func(ctx context.Context) error { return hold.Refresh(ctx, 2*minute) },
+			"Guard":   func(ctx context.Context) error { _, err := hold.Guard(ctx, "SET", "x", 1); return err },
+			"Release": func(ctx context.Context) error { return other.Release(ctx) },
+		} {
+			began := time.Now()
+			err := call(within(t, short))
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > short+time.Second {
+				t.Error(what, took, err)
+			}
+			if what == "TryLock" && errors.Is(err, redislock.ErrNotObtained) {
+				t.Error("it is not known that others hold the lock:", err)
+			}
+		}
+		s.signal(syscall.SIGCONT)
+		eventually(t, "nothing is left", func() bool { return s.isFree("free") && s.isFree("other") })
+		if err := locks.Wait(within(t, 20*time.Second)); err != nil {
+			t.Error(err)
+		}
+		if !s.isFree("free") || !hold.Held() {
+			t.Error("a request of before came later, or the hold is lost", hold.Err())
+		}
+		release(t, hold)
+	})
+}
+
+func TestATryWithoutADeadlineReturnsIfTheServerDoesNotReply(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		release(t, lock(t, locks, "market", minute))
+		s.signal(syscall.SIGSTOP)
+		defer s.signal(syscall.SIGCONT)
+		began := time.Now()
+		_, err := locks.TryLock(background, "market", minute)
+		if took := time.Since(began); err == nil || errors.Is(err, redislock.ErrNotObtained) || took > 8*time.Second {
+			t.Error(took, err)
+		}
+	})
+}
+
+func TestARequestThatArrivesAfterItWasGivenUpIsWithdrawn(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		locks := k.locks(t, p.address)
+		for _, ask := range []func(context.Context, string, time.Duration, ...redislock.Option) (*redislock.Hold, error){locks.Lock, locks.TryLock} {
+			p.stall("LOCK.ACQUIRE", time.Second)
+			if _, err := ask(within(t, 200*time.Millisecond), "market", minute); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			granted := s.calls("lock.acquire")
+			eventually(t, "it arrives", func() bool { return s.calls("lock.acquire") > granted })
+			eventually(t, "nothing is left", func() bool { return s.isFree("market") })
+		}
+	})
+}
+
+func TestARepeatedRequestThatArrivesAfterTheReleaseIsWithdrawn(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		// A place is asked for again after two seconds without a reply, over another connection, so this request comes
+		// last. (BLOCK waits for its reply, and rueidis sends all by one connection.)
+		locks := k.locks(t, p.address, redislock.Queue())
+		p.stall("LOCK.ACQUIRE", 4*time.Second)
+		release(t, lock(t, locks, "market", minute))
+		eventually(t, "both have arrived", func() bool { return s.calls("lock.acquire") >= 2 })
+		eventually(t, "nothing is left", func() bool { return s.isFree("market") })
+	})
+}
+
+func TestGivingUpAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		var all sync.WaitGroup
+		for i := 0; i < 300; i++ {
+			all.Add(1)
+			go func(patience time.Duration) {
+				defer all.Done()
+				ctx, cancel := context.WithTimeout(background, patience)
+				defer cancel()
+				hold, err := locks.Lock(ctx, "market", minute)
+				if err == nil {
+					err = hold.Release(ctx)
+				}
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			}(time.Duration(rand.Int63n(int64(100 * time.Millisecond))))
+		}
+		all.Wait()
+		if err := locks.Wait(within(t, 20*time.Second)); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "nothing is left", func() bool { return s.isFree("market") })
+	})
+}
+
+func TestAWaiterOutlivesThatTheServerIsKilled(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		locks := k.locks(t, s.address())
+		lock(t, locks, "market", minute)
+		next := waiter(within(t, minute), locks, "market", minute)
+		eventually(t, "it waits", func() bool { return s.info("market", "queue") == 1 })
+		s.kill()
+		if !s.run() {
+			t.Fatal("the server does not start again")
+		}
+		got := <-next // the server has forgotten the hold
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		release(t, got.hold)
+	})
+}
+
+func TestAGuardedCommandIsSentOnce(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startServer(t)
+		p := startProxy(t, s.address())
+		hold := lock(t, k.locks(t, p.address), "market", minute)
+		p.cutAfter("LOCK.GUARD")
+		_, err := hold.Guard(background, "INCR", "count")
+		if err == nil || errors.Is(err, redislock.ErrLost) || !hold.Held() {
+			t.Error(err, hold.Err())
+		}
+		eventually(t, "it runs", func() bool { return s.do("GET", "count") != nil })
+		release(t, hold)
+		if count := s.do("GET", "count"); count != "1" {
+			t.Error(count)
+		}
+	})
+}
