@@ -245,14 +245,13 @@ func (h *Hold) keepRenewing(granted time.Time) {
 		if due.Before(notBefore) {
 			due = notBefore
 		}
-		if limit := h.lock.renewFor; limit > 0 && due.Sub(granted) > limit {
+		if limit := h.lock.renewFor; limit != nil && due.Sub(granted) > *limit {
 			return
 		}
 		if !sleep(context.Background(), h.done, time.Until(due)) {
 			return
 		}
 		h.refreshing <- struct{}{}
-		// A renewal that may come just after the end is of no use, and one that was refused is sent again.
 		err := h.refresh(context.Background(), h.lock.ttl)
 		<-h.refreshing
 		if err != nil {

@@ -14,7 +14,7 @@ type settings struct {
 	limit          *int64
 	maxQueue       *int64
 	renew          bool
-	renewFor       time.Duration
+	renewFor       *time.Duration // nil: until the release
 	owner          *string
 	ownerPrefix    *string
 	queue          bool
@@ -33,11 +33,11 @@ func Limit(n int64) Option { return func(s *settings) { s.limit = &n } }
 func MaxQueue(n int64) Option { return func(s *settings) { s.maxQueue = &n } }
 
 // Renew renews the hold in the background, at a third of its ttl, until it is released.
-func Renew() Option { return func(s *settings) { s.renew, s.renewFor = true, 0 } }
+func Renew() Option { return func(s *settings) { s.renew, s.renewFor = true, nil } }
 
 // RenewFor is [Renew], but ends so long after the grant: work that hangs does not keep the lock.
 func RenewFor(limit time.Duration) Option {
-	return func(s *settings) { s.renew, s.renewFor = true, max(limit, -1) }
+	return func(s *settings) { s.renew, s.renewFor = true, &limit }
 }
 
 // Owner is the owner of the hold, instead of a fresh one: one owner for the different locks that one piece of work
@@ -88,7 +88,7 @@ func (s *settings) check() error {
 		return invalid("a limit of %d; it must be at least 1", *s.limit)
 	case s.maxQueue != nil && *s.maxQueue < 0:
 		return invalid("a MaxQueue of %d", *s.maxQueue)
-	case s.renewFor < 0:
+	case s.renewFor != nil && *s.renewFor <= 0:
 		return invalid("RenewFor must be longer than nothing")
 	case s.retryInterval < time.Millisecond:
 		return invalid("a RetryInterval of %v; it must be at least a millisecond", s.retryInterval)

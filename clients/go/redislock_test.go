@@ -1,0 +1,232 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redislock/v2"
+)
+
+// scripted replies to each command by its name, and writes down what was sent.
+type scripted struct {
+	mu      sync.Mutex
+	replies map[string][]any // the last one stays
+	sent    []string
+}
+
+func (s *scripted) Do(_ context.Context, args ...any) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, strings.TrimSpace(fmt.Sprintln(args...)))
+	replies := s.replies[args[0].(string)]
+	if len(replies) == 0 {
+		return nil, redislock.ServerError("ERR unknown command '" + args[0].(string) + "', with args beginning with: ")
+	}
+	if len(replies) > 1 {
+		s.replies[args[0].(string)] = replies[1:]
+	}
+	if err, ok := replies[0].(error); ok {
+		return nil, err
+	}
+	return replies[0], nil
+}
+
+func (s *scripted) count(word string) (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sent := range s.sent {
+		if strings.Contains(sent, word) {
+			count++
+		}
+	}
+	return count
+}
+
+func replying(replies map[string][]any) (*redislock.Client, *scripted) {
+	server := &scripted{replies: replies}
+	return redislock.New(server), server
+}
+
+var background = context.Background()
+
+func TestWhatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	locks, server := replying(nil)
+	long := strings.Repeat("x", 1025)
+	for what, of := range map[string]struct {
+		keys    []string
+		ttl     time.Duration
+		options []redislock.Option
+	}{
+		"no ttl":               {[]string{"k"}, 0, nil},
+		"a negative ttl":       {[]string{"k"}, -time.Second, nil},
+		"seconds by mistake":   {[]string{"k"}, 10, nil},
+		"an endless ttl":       {[]string{"k"}, math.MaxInt64, nil},
+		"no key":               {nil, time.Second, nil},
+		"an empty key":         {[]string{"k", ""}, time.Second, nil},
+		"a limit of 0":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(0)}},
+		"shared and limited":   {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Shared()}},
+		"a negative MaxQueue":  {[]string{"k"}, time.Second, []redislock.Option{redislock.MaxQueue(-1)}},
+		"RenewFor nothing":     {[]string{"k"}, time.Second, []redislock.Option{redislock.RenewFor(0)}},
+		"no pause":             {[]string{"k"}, time.Second, []redislock.Option{redislock.RetryInterval(0)}},
+		"the owner *":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("*")}},
+		"the owner of a share": {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("@lock:shared")}},
+		"no owner":             {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("")}},
+		"a long owner":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner(long)}},
+		"a long prefix":        {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix(long[:988])}},
+		"no prefix":            {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix("")}},
+	} {
+		if _, err := locks.LockAll(background, of.keys, of.ttl, of.options...); !errors.Is(err, redislock.ErrInvalid) {
+			t.Error(what, err)
+		}
+	}
+	if len(server.sent) > 0 {
+		t.Error(server.sent)
+	}
+}
+
+func TestACodeWordIsAnErrorAndNeverRetried(t *testing.T) {
+	for _, code := range []redislock.ServerError{
+		redislock.ErrDeadlock, redislock.ErrTooComplex, redislock.ErrQueueFull, redislock.ErrReplaced,
+		redislock.ErrOneWait, redislock.ErrNoUpgrade, redislock.ErrNoReplicas,
+	} {
+		words := code + " and why"
+		locks, server := replying(map[string][]any{"LOCK.ACQUIRE": {words}, "LOCK.RENEW": {words}, "LOCK.RELEASE": {int64(0)}})
+		_, err := locks.Lock(background, "market", time.Second)
+		if !errors.Is(err, code) || err.Error() != string(words) || server.count("ACQUIRE") != 1 {
+			t.Error(code, err, server.sent)
+		}
+		if errors.Is(err, redislock.ServerError("OTHER")) || errors.Is(err, redislock.ErrNotObtained) {
+			t.Error(code, "is taken for another")
+		}
+	}
+}
+
+func TestAWaitThatWasTakenOverIsNotWithdrawn(t *testing.T) {
+	replaced := redislock.ErrReplaced + " a later request of this owner waits"
+	script := func() map[string][]any {
+		return map[string][]any{"LOCK.ACQUIRE": {int64(-1), replaced}, "LOCK.RELEASE": {int64(0)}}
+	}
+	locks, server := replying(script())
+	if _, err := locks.Lock(background, "market", time.Second, redislock.Owner("order-7")); !errors.Is(err, redislock.ErrReplaced) {
+		t.Error(err)
+	}
+	if err := locks.Wait(background); err != nil || server.count("RELEASE") != 0 {
+		t.Error("that would end the later request's wait", server.sent)
+	}
+	// A fresh owner is that of one request, so nothing else may wait by it.
+	locks, server = replying(script())
+	if _, err := locks.Lock(background, "market", time.Second); !errors.Is(err, redislock.ErrReplaced) {
+		t.Error(err)
+	}
+	if err := locks.Wait(background); err != nil || server.count("RELEASE") != 1 {
+		t.Error(server.sent)
+	}
+}
+
+func TestARefusalAfterALostReplyIsWithdrawn(t *testing.T) {
+	locks, server := replying(map[string][]any{
+		"LOCK.ACQUIRE": {errors.New("EOF"), redislock.ErrQueueFull + " 1 waiting"}, "LOCK.RELEASE": {int64(1)},
+	})
+	if _, err := locks.Lock(background, "market", time.Millisecond); !errors.Is(err, redislock.ErrQueueFull) {
+		t.Error(err)
+	}
+	if err := locks.Wait(background); err != nil || server.count("RELEASE") == 0 {
+		t.Error("the lost request may have been granted", server.sent)
+	}
+}
+
+func TestAPlaceIsAskedForWithTheLeaseThatTheServerAllows(t *testing.T) {
+	locks, server := replying(map[string][]any{
+		"LOCK.ACQUIRE": {redislock.ServerError("ERR lease must be 1 to 1500 milliseconds"), int64(7)}, "LOCK.RELEASE": {int64(1)},
+	})
+	hold, err := locks.Lock(background, "market", time.Second)
+	if err != nil || hold.Fence() != 7 || server.count("QUEUE 1500") != 1 {
+		t.Error(err, server.sent)
+	}
+}
+
+func TestAFailoverIsRetried(t *testing.T) {
+	for _, code := range []string{"UNBLOCKED", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"} {
+		locks, server := replying(map[string][]any{"LOCK.ACQUIRE": {redislock.ServerError(code + " for now"), int64(7)}})
+		if _, err := locks.TryLock(background, "market", time.Second); err != nil || server.count("ACQUIRE") != 2 {
+			t.Error(code, err)
+		}
+	}
+}
+
+func TestARenewalThatIsRefusedIsSentAgainUntilTheHoldEnds(t *testing.T) {
+	few := redislock.ErrNoReplicas + " lock"
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RENEW": {few, errors.New("EOF"), few, int64(1)}})
+	hold, err := locks.Lock(background, "market", 3*time.Second, redislock.Renew())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3500 * time.Millisecond)
+	if !hold.Held() {
+		t.Error(hold.Err())
+	}
+	if err := hold.Release(background); err == nil {
+		t.Error("there is no LOCK.RELEASE, nor EVAL")
+	}
+
+	locks, _ = replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RENEW": {few}})
+	hold, err = locks.Lock(background, "market", 300*time.Millisecond, redislock.Renew())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-hold.Done(); !errors.Is(hold.Err(), redislock.ErrLost) || !errors.Is(hold.Err(), redislock.ErrNoReplicas) {
+		t.Error("why it was lost is not said:", hold.Err())
+	}
+}
+
+func TestARefreshWithoutAReplyMayHaveShortenedTheHold(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RENEW": {errors.New("EOF")}})
+	hold, err := locks.Lock(background, "market", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+	defer cancel()
+	if err := hold.Refresh(ctx, 5*time.Second); err == nil || hold.TTL() > 5*time.Second {
+		t.Error(err, hold.TTL())
+	}
+}
+
+func TestCommandsNameOneKeyAndCountSeveral(t *testing.T) {
+	locks, server := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.MACQUIRE": {int64(8)}, "LOCK.MRELEASE": {int64(2)}})
+	o := redislock.Owner("me")
+	_, _ = locks.TryLock(background, "a", 1500*time.Microsecond, o, redislock.Limit(3))
+	hold, err := locks.LockAll(background, []string{"{a}x", "{a}y", "{a}x"}, time.Second, o, redislock.Shared(), redislock.MaxQueue(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Release(background); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []string{
+		"LOCK.ACQUIRE a me 2 LIMIT 3",
+		"LOCK.MACQUIRE 2 {a}x {a}y me 1000 QUEUE 3000 SHARED MAXQUEUE 5",
+		"LOCK.MRELEASE 2 {a}x {a}y me",
+	} {
+		if server.sent[i] != want {
+			t.Error(server.sent[i])
+		}
+	}
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	locks, server := replying(nil)
+	why := errors.New("the shop has closed")
+	ctx, cancel := context.WithCancelCause(background)
+	cancel(why)
+	_, err := locks.Lock(ctx, "market", time.Second)
+	if !errors.Is(err, why) || len(server.sent) > 0 {
+		t.Error(err, server.sent)
+	}
+}
