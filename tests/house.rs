@@ -301,6 +301,15 @@ fn the_first_transcripts_can_be_followed_by_hand() {
     }
 }
 
+/// With a compiler and nothing else, one of these two does all that is needed.
+#[test]
+fn the_readme_names_the_two_commands_that_set_everything_up_and_ci_runs_the_tests_by_one_of_them() {
+    let commands = shown("README.md");
+    let run = commands.iter().position(|line| line.starts_with("make run ")).expect("make run");
+    assert!(commands[run + 1].starts_with("make test "), "{}", commands[run + 1]);
+    assert!(read(".ci/run").lines().any(|line| line == "part test make test"));
+}
+
 /// Who has followed the hint of `make run`, or has run an example by hand, then follows the README.
 #[test]
 fn what_make_run_and_the_examples_leave_on_a_server_is_not_in_the_way_of_the_readme() {

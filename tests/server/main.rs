@@ -15,6 +15,7 @@
 mod clocks;
 mod cluster;
 mod commands;
+mod conditions;
 mod deadlock;
 mod described;
 mod elsewhere;
