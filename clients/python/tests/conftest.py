@@ -126,6 +126,7 @@ class Server:
 
     def __init__(self, folder, *options, sentinel=False, module=True):
         self.port = free_port()
+        self.module = module
         self.folder = Path(folder) / str(self.port)
         self.folder.mkdir()
         module = ["--loadmodule", os.environ["REDIS_LOCK_MODULE"]] if module and not sentinel else []

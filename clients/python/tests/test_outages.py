@@ -2,16 +2,18 @@
 
 import asyncio
 import os
+import signal
+import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 import redis
 import redis.asyncio
 from conftest import Proxy, close, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock
+from redis_lock_module import Lock, _deadline, _server, _tasks
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 TTL = 60.0
@@ -115,6 +117,90 @@ async def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner_in_ta
     await asyncio.wait_for(asyncio.gather(*(asyncio.all_tasks() - before)), 20)
     assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann" and await lock.owned()
     await lock.release()
+    await client.aclose()
+    await client.connection_pool.disconnect()
+
+
+# A server that does not answer
+
+
+@contextmanager
+def silent(server):
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
+# How long the caller has patience, and how long it may take at most, where a second is for a busy machine.
+SECOND, TRY = ({"blocking_timeout": 1}, 2.5), ({"blocking": False}, 3)
+SILENCES = pytest.mark.parametrize("patience, within, is_used, of_the_client, of_the_lock", [
+    (*SECOND, True, {}, {}), (*SECOND, False, {}, {}), (*TRY, True, {}, {}), (*TRY, False, {}, {}),
+    (*SECOND, True, {}, {"queue": True}), (*SECOND, False, {"max_connections": 1}, {}),
+], ids=["a second", "a second, new client", "a try", "a try, new client", "queue", "one connection"])
+
+
+@contextmanager
+def its_error(within):
+    """Or False, while what goes on in the background has the only connection."""
+    began = time.monotonic()
+    with suppress(redis.TimeoutError):
+        yield
+    assert time.monotonic() - began < within
+
+
+def is_running(function):
+    """In any thread."""
+    callers = list(sys._current_frames().values())
+    while callers:
+        if any(frame.f_code is function.__code__ for frame in callers):
+            return True
+        callers = [frame.f_back for frame in callers if frame.f_back]
+    return False
+
+
+@SILENCES
+def test_a_deadline_holds_with_a_silent_server(server, patience, within, is_used, of_the_client, of_the_lock):
+    if of_the_lock and not server.module:
+        pytest.skip("only the module has a queue")
+    client = redis.Redis(port=server.port, **of_the_client)
+    lock = Lock(client, "market", timeout=TTL, **of_the_lock)
+    if is_used:
+        assert lock.acquire(**patience)
+        lock.release()
+    with silent(server):
+        for _ in range(2 if of_the_client else 1):
+            with its_error(within):
+                assert not lock.acquire(**patience)
+    # What was heard at last is withdrawn.
+    eventually(lambda: not is_running(_deadline.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    assert is_free(server) and lock.acquire(**patience)
+    lock.release()
+    assert is_free(server)
+    close(client)
+
+
+@SILENCES
+async def test_a_deadline_of_a_task_holds_with_a_silent_server(
+        server, patience, within, is_used, of_the_client, of_the_lock):
+    if of_the_lock and not server.module:
+        pytest.skip("only the module has a queue")
+    client = redis.asyncio.Redis(port=server.port, **of_the_client)
+    lock = AsyncLock(client, "market", timeout=TTL, **of_the_lock)
+    if is_used:
+        assert await lock.acquire(**patience)
+        await lock.release()
+    with silent(server):
+        for _ in range(2 if of_the_client else 1):
+            with its_error(within):
+                assert not await lock.acquire(**patience)
+    while _tasks._background:
+        await asyncio.wait(_tasks._background)
+    assert await asyncio.to_thread(is_free, server) and await lock.acquire(**patience)
+    await lock.release()
+    assert await asyncio.to_thread(is_free, server)
     await client.aclose()
     await client.connection_pool.disconnect()
 

@@ -69,15 +69,18 @@ class Core:
 
     async def acquire(self, request: Request) -> Optional[Grant]:
         server, waits = self.link.server, not request.is_over()
-        if not await self._call_off_its_withdrawal(request):
+        if not await self._call_off_withdrawals(request):
             return None
+
+        async def attempt() -> Optional[Grant]:
+            return await self._within(request, lambda: self._try_without(request))
 
         async def without() -> Optional[Grant]:
             if not waits:
-                return await self._try_without(request)
+                return await attempt()
             server.join(request, self.spelling.name)
             try:
-                return await self.link.ask_in_turn(request, lambda: self._try_without(request))
+                return await self.link.ask_in_turn(request, attempt)
             except ConnectionError as error:
                 if not uses_all_connections(error):
                     raise
@@ -152,7 +155,7 @@ class Core:
     async def _ask(self, request: Request, words: Words) -> Optional[Grant]:
         asked, left_before, request.left = time.monotonic(), request.left, True
         try:
-            reply = await self.link.ask(words)
+            reply = await self._within(request, lambda: self.link.ask(words))
         except RedisError as error:
             if isinstance(error, ResponseError) or misses_the_module(error):
                 request.left = left_before  # a refusal changes nothing
@@ -198,7 +201,8 @@ class Core:
                 asked, left_before, request.left = time.monotonic(), request.left, True
                 try:
                     words = self.spelling.acquire(request.owner, request.ttl, "QUEUE", most, *notify)
-                    reply = await self.link.ask_in_turn(request, lambda: self.link.ask(words))
+                    reply = await self.link.ask_in_turn(request, lambda: self._within(
+                        request, lambda: self.link.ask(words)))
                 except ConnectionError as error:
                     if not uses_all_connections(error):
                         raise
@@ -218,7 +222,7 @@ class Core:
                     return Grant(asked, reply)
                 if request.is_over():
                     if request.left:
-                        await self.link.ask(self.spelling.release(request.owner))
+                        await self._within(request, lambda: self.link.ask(self.spelling.release(request.owner)))
                         request.left = False
                     return None
                 if ear and not number:
@@ -231,6 +235,11 @@ class Core:
         finally:
             if ear and number:
                 ear.leave(number)
+
+    async def _within(self, request: Request, work: Callable[[], Awaitable[T]]) -> T:
+        """What is heard too late may have been a grant."""
+        return await self.link.within(request, work, lambda: self.withdraw_in_background(
+            request.owner, request.may_be_left_until()))
 
     # To give up
 
@@ -249,26 +258,18 @@ class Core:
 
     def withdraw_in_background(self, owner: bytes, until: float) -> None:
         withdrawal = Withdrawal(self, owner, until)
-        known = self.link.server.withdrawals.setdefault((self.spelling.keys, owner), withdrawal)
-        known.until = max(known.until, until)
-        if known is withdrawal:
-            self.link.go_on(withdrawal)
+        self.link.server.withdrawals.append(withdrawal)
+        self.link.go_on(withdrawal)
 
-    def forget(self, owner: bytes, withdrawal: Withdrawal) -> None:
-        what = (self.spelling.keys, owner)
-        if self.link.server.withdrawals.get(what) is withdrawal:
-            self.link.server.withdrawals.pop(what, None)
-
-    async def _call_off_its_withdrawal(self, request: Request) -> bool:
+    async def _call_off_withdrawals(self, request: Request) -> bool:
         """The caller has used this owner before: what was to be withdrawn of it would be what comes now. False if one is
         on its way to the server."""
-        withdrawal = self.link.server.withdrawals.pop((self.spelling.keys, request.owner), None)
-        if withdrawal is None:
-            return True
-        withdrawal.is_called_off = True
-        while withdrawal.is_busy and not request.is_over():
+        known = [one for one in list(self.link.server.withdrawals) if one.is_of(self.spelling.keys, request.owner)]
+        for one in known:
+            one.is_called_off = True
+        while any(one.is_busy for one in known) and not request.is_over():
             await self.link.sleep(request.for_a_while(0.01))
-        return not withdrawal.is_busy
+        return not any(one.is_busy for one in known)
 
     # What is done with a hold
 

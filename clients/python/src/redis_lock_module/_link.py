@@ -3,7 +3,6 @@ simply waits (`finish` runs what never gives way to an event loop)."""
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
@@ -19,7 +18,6 @@ from ._words import Name, Words
 
 T = TypeVar("T")
 
-NO_TIMEOUT = 10.0  # of a client that has none: for how much longer than BLOCK to listen, in seconds
 _TIMES = 5  # so often a thing is told at most, where no answer comes
 _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
 _CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
@@ -84,8 +82,13 @@ class Link:
         """By the client itself: with its retries, and wherever the lock is by now. For what may be said twice."""
         raise NotImplementedError
 
-    async def talk(self, talk: Talk[T]) -> T:
-        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it."""
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
+        """For no longer than the request listens for replies; if the work ends after that, `too_late` is called then."""
+        raise NotImplementedError
+
+    async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:
+        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it. For a request
+        it is waited for no longer than that listens for replies."""
         raise NotImplementedError
 
     async def sleep(self, seconds: float) -> None:
@@ -132,6 +135,8 @@ class Link:
         """A crowd that asks leaves connections to those who release."""
         room, ticket, pause = rooms[1], Ticket(), 0.001
         while not room.enter(self.pool, ticket, self.connections(), at_least=1):
+            if request.listens_for() <= 0:
+                raise TimeoutError("no connection in time")
             await self.sleep(request.for_a_while(pause) if not request.is_over() else pause)
             pause = min(pause * 2, 0.05)
         try:
@@ -141,13 +146,10 @@ class Link:
 
     async def block(self, request: Request, words: Words) -> Any:
         async def talk(line: Line) -> Any:
-            limit = math.inf
-            if request.until is not None:
-                limit = max(0, request.remaining()) + (getattr(line.connection, "socket_timeout", None) or NO_TIMEOUT)
             request.left = request.blocks = True
             try:
-                return await line.say(*words, limit=limit)
+                return await line.say(*words, limit=max(0.0, request.listens_for()))
             finally:
                 request.blocks = False
 
-        return await self.talk(talk)
+        return await self.talk(talk, request)

@@ -22,6 +22,10 @@ SURE_LEASE = 15.0
 ASKS_PER_SURE_LEASE = 3
 
 
+LATE = 0.5  # for so many seconds beyond its end a wait listens for the reply
+PATIENCE_OF_A_TRY = 2.0
+
+
 class Grant(NamedTuple):
     asked: float  # when it was asked for, or granted if that was later
     fence: Optional[int]  # None without the module
@@ -50,6 +54,8 @@ class Request:
         self.sleep = max(sleep, 0.001)
         self.pause = min(self.sleep, GREATEST_LEASE / ASKS_PER_LEASE)  # of one that has a place
         self.until = None if patience is None else time.monotonic() + patience
+        # A server that has not replied by then does not: the caller gets an error.
+        self.replies_until = None if self.until is None else self.until + (LATE if patience else PATIENCE_OF_A_TRY)
         self.left = False  # something of it may be left in the server
         self.blocks = False  # it may wait in the server by BLOCK
         self.given_up = False
@@ -71,6 +77,9 @@ class Request:
 
     def is_over(self) -> bool:
         return self.remaining() <= 0
+
+    def listens_for(self) -> float:
+        return math.inf if self.replies_until is None else self.replies_until - time.monotonic()
 
     def for_a_while(self, pause: float) -> float:
         """So long, or less: not all ask in step, and none pauses for longer than it has patience."""

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from typing import Any, Dict
+from typing import Any, Dict, List
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ._request import Latest
@@ -25,7 +25,7 @@ class Server:
         self._bare_until = -math.inf
         self._has_said_so = False
         self.latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
-        self.withdrawals: Dict[Any, Any] = {}  # by keys and owner
+        self.withdrawals: List[Any] = []
         self._waiting: Dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
         self.greatest_lease = math.inf  # of a place, in milliseconds
 

@@ -8,7 +8,7 @@ import math
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Coroutine, Generator, Literal, Optional, Set, Type, Union
+from typing import Any, Awaitable, Callable, Coroutine, Generator, Literal, Optional, Set, Type, Union
 from weakref import ref
 
 from redis.asyncio.client import Redis
@@ -100,7 +100,10 @@ class TaskLink(Link):
         if self.is_cluster:
             await self.client.initialize()  # once: it knows no nodes before
 
-    async def talk(self, talk: Any) -> Any:
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
+        return await work()  # the task that waits for all of it ends in time
+
+    async def talk(self, talk: Any, request: Optional[Request] = None) -> Any:
         await self.get_ready()
         node = self._node() if self.is_cluster else None
         connection, is_whole = None, False
@@ -362,7 +365,7 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
     ``Lock.ttl`` (30) seconds, and is renewed until it is released, or until its process is gone.
 
     ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
-    tries once.
+    tries once. If the server does not answer by then, TimeoutError follows soon after.
 
     ``sleep``: the seconds between two questions, where the client has to ask again and again.
 
@@ -468,12 +471,17 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
         # In a task of its own, which is not cancelled in the middle of a reply.
         asking = _go_on_in_background(self._core.acquire(request))
         try:
-            grant = await asyncio.shield(asking)
+            limit = request.listens_for()
+            await asyncio.wait({asking}, timeout=None if limit == math.inf else limit)
+            if not asking.done():
+                _go_on_in_background(self._give_up(request, asking))
+                raise TimeoutError("no reply in time")
+            grant = asking.result()
         except asyncio.CancelledError:
             await _see_through(_go_on_in_background(self._give_up(request, asking)))
             raise
         except BaseException as error:
-            if request.left:
+            if request.left and asking.done():
                 self._core.withdraw_in_background(request.owner, request.may_be_left_until())
             if is_deadlock(error):
                 raise DeadlockError(str(error), lock_name=self.name) from error

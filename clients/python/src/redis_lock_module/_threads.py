@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Callable, Literal, Optional, Type, Union
+from typing import Any, Awaitable, Callable, Literal, Optional, Type, Union
 
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
@@ -22,6 +22,7 @@ from redis.lock import Lock as TheirLock
 
 from . import _options
 from ._bell import Bell
+from ._deadline import in_time
 from ._ear_of_threads import ear_of
 from ._errors import DeadlockError, NotOwner, is_deadlock
 from ._holds import Hold as AnyHold
@@ -40,7 +41,8 @@ _READS_WITH_TIMEOUT = "timeout" in inspect.signature(Connection.read_response).p
 
 class ThreadLine(Line):
     async def say(self, *words: Any, raw: bool = False, limit: Optional[float] = None) -> Any:
-        self.connection.send_command(*words)
+        # A check of its health would be made with the client's own patience.
+        self.connection.send_command(*words, **({} if limit is None else {"check_health": False}))
         if limit is None:
             return self.connection.read_response(disable_decoding=raw)
         forever = None if limit == math.inf else limit
@@ -49,6 +51,10 @@ class ThreadLine(Line):
         if not self.connection.can_read(timeout=forever):
             raise TimeoutError("no reply")
         return self.connection.read_response()
+
+
+async def _awaiting(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
 
 
 class ThreadLink(Link):
@@ -103,10 +109,19 @@ class ThreadLink(Link):
             else:  # a BlockingConnectionPool before redis-py 7
                 pool.disconnect()
 
-    async def talk(self, talk: Talk[T]) -> T:
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
+        if request.replies_until is None:
+            return await work()
+        return in_time(request.listens_for(), lambda: finish(_awaiting(work)), lambda _: too_late())
+
+    async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:
         pool, connection, is_whole = self._node_pool(), None, False
         try:
-            connection = pool.get_connection()
+            if request is None or request.replies_until is None:
+                connection = pool.get_connection()
+            else:
+                connection = in_time(request.listens_for(), pool.get_connection,
+                                     lambda late: late is not None and pool.release(late))
             line = ThreadLine(connection)
             try:
                 result = await talk(line)
@@ -316,7 +331,7 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
     ``Lock.ttl`` (30) seconds, and is renewed until it is released, or until its thread or process is gone.
 
     ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
-    tries once.
+    tries once. If the server does not answer by then, TimeoutError follows soon after.
 
     ``sleep``: the seconds between two questions, where the client has to ask again and again.
 

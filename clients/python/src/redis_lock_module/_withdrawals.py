@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict
+from typing import TYPE_CHECKING, Any, Deque, Dict, Tuple
 from weakref import WeakKeyDictionary
 
 from ._link import finish
@@ -25,6 +25,9 @@ class Withdrawal:
         self.is_called_off = False  # the same owner acquires it anew
         self.is_busy = False
 
+    def is_of(self, keys: Tuple[bytes, ...], owner: bytes) -> bool:
+        return self._owner == owner and self._core.spelling.keys == keys
+
     async def has_ended(self) -> bool:
         """Tries, if there is something left to do."""
         self.is_busy = True
@@ -32,8 +35,9 @@ class Withdrawal:
             over = (self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner))
         finally:
             self.is_busy = False
-        if over:
-            self._core.forget(self._owner, self)
+        withdrawals = self._core.link.server.withdrawals
+        if over and self in withdrawals:
+            withdrawals.remove(self)
         return over
 
     async def go_on(self) -> None:
