@@ -205,6 +205,14 @@ async def test_a_deadline_of_a_task_holds_with_a_silent_server(
     await client.connection_pool.disconnect()
 
 
+async def test_a_loop_that_was_held_up_hears_that_the_time_is_over(aconnect, watcher):
+    watcher.command("LOCK.ACQUIRE", "market", "ann", 60_000)
+    task = asyncio.create_task(AsyncLock(aconnect(), "market").acquire(blocking_timeout=0.2))
+    await asyncio.to_thread(watcher.wait_for_waiters)
+    time.sleep(1.5)  # and not asyncio's
+    assert await task is False
+
+
 # A child
 
 

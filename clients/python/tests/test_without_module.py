@@ -125,8 +125,8 @@ def test_a_hold_is_renewed_and_its_loss_is_noticed(client, bare, way):
             assert hold.lost.wait(5)
 
 
-@pytest.mark.parametrize("sleep, most", [(0.1, 30), (5, 1)])
-def test_who_waits_asks_every_sleep_seconds(client, bare, sleep, most):
+@pytest.mark.parametrize("sleep, least, most", [(0.01, 30, 300), (5, 1, 1)])
+def test_who_waits_asks_every_sleep_seconds(client, bare, sleep, least, most):
     watcher = bare.watcher
     watcher.db.set("market", "ann", px=60_000)
     watcher.db.config_resetstat()
@@ -134,10 +134,9 @@ def test_who_waits_asks_every_sleep_seconds(client, bare, sleep, most):
     thread = threading.Thread(target=lambda: lock.acquire() and served.set(), daemon=True)
     thread.start()
     time.sleep(2)
-    assert 1 <= watcher.calls("SET") <= most and not served.is_set()
+    assert least <= watcher.calls("SET") <= most and not served.is_set()
     watcher.db.delete("market")
-    began = time.monotonic()
-    assert served.wait(20) and (sleep == 5 or time.monotonic() - began < 0.5)
+    assert served.wait(20)
     thread.join(20)
     lock.release()
 

@@ -38,11 +38,11 @@ class Hold:
         self._how_lost: Optional[str] = None
         self._over = False  # released, or known to be lost and told to the caller that wanted to use it
         self._releasing: Any = None  # by whom
-        self._is_going_on = False  # with its release, in the background
+        self._is_going_on = False  # with a release that has failed, in the background
         self._untold = [True]  # empty once its loss is told
 
     def __repr__(self) -> str:
-        what = "over" if self._over else "held" if self.held else "lost"
+        what = "over" if self._over else "lost" if self._lost.is_set() or self._term.is_over() else "held"
         return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
 
     @property
@@ -50,7 +50,7 @@ class Hold:
         """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after a
         pause of the process the first look says so."""
         self._look()
-        return not self._over and not self._lost.is_set()
+        return not self._over and not self._is_going_on and not self._lost.is_set()
 
     @property
     def fence(self) -> Optional[int]:
@@ -181,7 +181,7 @@ class Hold:
     async def _do_guard(self, command: Any) -> Any:
         if not command:
             raise TypeError("guard needs a command")
-        if self._over:
+        if self._over or self._is_going_on:
             raise LockError("Cannot guard by an unlocked lock", lock_name=self.name)
         if not self.held:
             raise self._not_owned("guard by")

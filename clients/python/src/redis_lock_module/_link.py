@@ -7,7 +7,7 @@ import random
 import time
 from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
 
-from redis.exceptions import ConnectionError, RedisClusterException, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, MaxConnectionsError, RedisClusterException, ResponseError, TimeoutError
 
 from ._ear import Ear
 from ._errors import is_elsewhere, uses_all_connections
@@ -135,9 +135,9 @@ class Link:
         """A crowd that asks leaves connections to those who release."""
         room, ticket, pause = rooms[1], Ticket(), 0.001
         while not room.enter(self.pool, ticket, self.connections(), at_least=1):
-            if request.listens_for() <= 0:
-                raise TimeoutError("no connection in time")
-            await self.sleep(request.for_a_while(pause) if not request.is_over() else pause)
+            if request.is_over():
+                raise MaxConnectionsError("Too many connections")
+            await self.sleep(request.for_a_while(pause))
             pause = min(pause * 2, 0.05)
         try:
             return await question()

@@ -473,6 +473,8 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
         try:
             limit = request.listens_for()
             await asyncio.wait({asking}, timeout=None if limit == math.inf else limit)
+            if not asking.done():  # the loop may have been held up, and have the reply
+                await asyncio.wait({asking}, timeout=_PAUSE)
             if not asking.done():
                 _go_on_in_background(self._give_up(request, asking))
                 raise TimeoutError("no reply in time")
