@@ -42,10 +42,10 @@ pub unsafe fn load(
     };
     if known != OK {
         context::log_warning(
-            "not loaded: this server has a module of this name already. If that was at its start, its \
-             configuration loads it twice: CONFIG REWRITE, which Sentinel says at a failover, writes a line \
-             loadmodule into the configuration file itself, beside one in an included file or on the command \
-             line. Keep the one in the configuration file alone",
+            "not loaded: a module of this name is already loaded. At startup this means that the configuration \
+             loads it twice: CONFIG REWRITE, which Sentinel runs at a failover, has added a loadmodule line to \
+             the configuration file, and there is another in an included file or on the command line. Keep the \
+             one in the configuration file and remove the other",
         );
         return ERR;
     }

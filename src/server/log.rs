@@ -68,10 +68,10 @@ impl Reports {
             others => format!(" ({others} more since the last such line)"),
         };
         context::log_notice(&format!(
-            "the hold of {} on {} in database {} ran out while others waited for it: its client may not know{others}",
-            shown(&lapse.owner),
+            "the lock {} in database {}, held by {}, expired with clients waiting; its holder may not know{others}",
             shown(&lapse.name.key),
             lapse.name.db,
+            shown(&lapse.owner),
         ));
     }
 

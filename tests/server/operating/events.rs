@@ -193,7 +193,7 @@ fn a_long_wait_is_a_sample_of_the_latency_monitor() {
     assert_eq!(samples(&mut client), [0; 0], "the monitor is off again");
 }
 
-const LINE: &str = "ran out while others waited";
+const LINE: &str = "expired with clients waiting";
 
 #[test]
 fn a_hold_that_runs_out_while_others_wait_is_a_line_in_the_log() {

@@ -64,6 +64,6 @@ fn a_replica_that_sentinels_have_made_the_master_starts_again() {
 fn a_server_that_loads_the_module_twice_says_which_line_to_keep() {
     let again = format!("loadmodule {:?}", Server::start().module_path());
     let log = Server::with().config(&again).fail_to_start();
-    assert!(log.contains("> not loaded: this server has a module of this name already"), "{log}");
-    assert!(log.contains("Keep the one in the configuration file"), "{log}");
+    assert!(log.contains("> not loaded: a module of this name is already loaded"), "{log}");
+    assert!(log.contains("Keep the one in the configuration file and remove the other"), "{log}");
 }
