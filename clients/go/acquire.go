@@ -141,7 +141,7 @@ func (a *attempt) ask(ctx context.Context, waits bool) {
 		wait = []string{"QUEUE", milliseconds(a.lease)}
 	}
 	if !a.blocks {
-		a.last = begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
+		a.last = s.begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
 			return s.acquire(ctx, s.doer, l, wait...)
 		})
 		return
@@ -150,7 +150,7 @@ func (a *attempt) ask(ctx context.Context, waits bool) {
 	if deadline, ok := ctx.Deadline(); ok {
 		block = min(max(time.Until(deadline), time.Millisecond), block)
 	}
-	a.last = begin(ctx, block+replyTimeout, func(ctx context.Context) (reply, error) {
+	a.last = s.begin(ctx, block+replyTimeout, func(ctx context.Context) (reply, error) {
 		defer s.hasBlocked()
 		conn, err := s.connector.Connect(ctx, l.keys[0])
 		if err != nil {
@@ -238,7 +238,7 @@ func (c *Client) withdraw(ctx context.Context, l *lock, last *call, unanswered b
 }
 
 func (c *Client) release(ctx context.Context, l *lock) (int64, error) {
-	released := begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) { return c.server.release(ctx, l) })
+	released := c.server.begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) { return c.server.release(ctx, l) })
 	reply, err := released.wait(ctx)
 	return reply.count, err
 }

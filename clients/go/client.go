@@ -35,6 +35,7 @@ func New(doer Doer, options ...Option) *Client {
 	c := &Client{settings: settings{retryInterval: 100 * time.Millisecond}, prefix: hostAndPid()}
 	c.server.doer = doer
 	c.server.connector, _ = doer.(Connector)
+	c.server.workers.idle = make(chan func())
 	c.server.blocked = make(chan struct{}, maxBlocked)
 	for _, option := range options {
 		option(&c.settings)

@@ -46,14 +46,14 @@ type call struct {
 }
 
 // begin starts do, whose context keeps the values of ctx but neither its deadline nor its cancellation.
-func begin(ctx context.Context, limit time.Duration, do func(context.Context) (reply, error)) *call {
+func (s *server) begin(ctx context.Context, limit time.Duration, do func(context.Context) (reply, error)) *call {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	c := &call{ctx: ctx, done: make(chan struct{})}
-	go func() {
+	s.workers.run(func() {
 		defer cancel() // after done is closed
 		defer close(c.done)
 		c.reply, c.err = do(ctx)
-	}()
+	})
 	return c
 }
 

@@ -139,7 +139,7 @@ func (h *Hold) Guard(ctx context.Context, command ...any) (any, error) {
 		return nil, err
 	}
 	// Later than its end the server would refuse it.
-	guarded := begin(ctx, left+replyTimeout, func(ctx context.Context) (reply, error) {
+	guarded := h.client.server.begin(ctx, left+replyTimeout, func(ctx context.Context) (reply, error) {
 		return h.client.server.guard(ctx, h.lock, command)
 	})
 	reply, err := guarded.wait(ctx)
@@ -197,7 +197,7 @@ func (h *Hold) refresh(ctx context.Context, ttl time.Duration) error {
 	}
 	h.mu.Unlock()
 
-	renewed := begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
+	renewed := h.client.server.begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
 		return h.client.server.renew(ctx, h.lock, ttl)
 	})
 	reply, err := renewed.wait(ctx)
@@ -292,7 +292,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	var retries pauses
 	repeated := false
 	for {
-		released := begin(limited, replyTimeout, func(ctx context.Context) (reply, error) {
+		released := h.client.server.begin(limited, replyTimeout, func(ctx context.Context) (reply, error) {
 			return h.client.server.release(ctx, h.lock)
 		})
 		reply, err := released.wait(limited)

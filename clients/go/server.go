@@ -14,6 +14,7 @@ type server struct {
 	doer      Doer
 	connector Connector // nil if the client has none
 	module    module
+	workers   workers
 	blocked   chan struct{} // one element for each waiter that has a connection
 }
 

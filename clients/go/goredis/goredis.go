@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"redislock/v2"
 )
@@ -45,6 +46,8 @@ func New(client redis.UniversalClient) *Client {
 	options.MinIdleConns = 0
 	options.MaxIdleConns = 0
 	options.ConnMaxIdleTime = time.Minute
+	options.PushNotificationProcessor = nil // that one belongs to the client
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	options.Dialer = keepingAlive(options.Dialer)
 	c.own = redis.NewClient(&options)
 	c.client = c.own
