@@ -195,7 +195,9 @@ func (a *attempt) gaveUp(ctx context.Context) error {
 // expired: so long after the last request was answered or given up.
 func (c *Client) withdraw(ctx context.Context, l *lock, last *call, unanswered bool, lasts time.Duration) {
 	ctx = context.WithoutCancel(ctx)
+	c.named.releases(l, 1)
 	c.inBackground(func() {
+		defer c.named.releases(l, -1)
 		between := pauses{last: 50 * time.Millisecond}
 		until, released := time.Now().Add(lasts), 0
 		for {

@@ -24,6 +24,7 @@ type Client struct {
 	server   server
 	settings settings
 	prefix   string
+	named    named
 
 	mu         sync.Mutex
 	background int           // goroutines that still release something
@@ -100,6 +101,9 @@ func (c *Client) lock(keys []string, ttl time.Duration, options []Option) (*lock
 	}
 	if l.settings.owner != nil {
 		l.owner = *l.settings.owner
+		if c.named.isSpent(l) {
+			return nil, invalid("the owner %s is still being released in the background; make a new one", l.owner)
+		}
 		return l, nil
 	}
 	prefix := c.prefix

@@ -33,8 +33,9 @@ func (c *Client) hold(l *lock, fence int64, sent time.Time, unanswered bool) *Ho
 		ends: sent.Add(l.ttl), latest: time.Now().Add(l.ttl), unanswered: unanswered,
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.expiry = time.AfterFunc(time.Until(h.ends), func() { _ = h.Err() })
+	h.mu.Unlock()
+	c.named.begins(h)
 	if l.renew {
 		go h.keepRenewing(sent)
 	}
@@ -109,6 +110,7 @@ func (h *Hold) end(err error) {
 	}
 	h.err = err
 	h.expiry.Stop()
+	h.client.named.ends(h)
 	close(h.done)
 }
 
@@ -281,7 +283,9 @@ func (h *Hold) Release(ctx context.Context) error {
 	inBackground := func() { h.client.withdraw(ctx, h.lock, nil, unanswered, time.Until(latest)) }
 	switch {
 	case ended != nil: // but the server may have it a little longer
-		inBackground()
+		if !h.client.named.isHeld(h.lock) {
+			inBackground()
+		}
 		return ended
 	case ctx.Err() != nil:
 		inBackground()

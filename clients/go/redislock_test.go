@@ -129,6 +129,55 @@ func TestAWaitThatWasTakenOverIsNotWithdrawn(t *testing.T) {
 	}
 }
 
+func TestAHoldWhoseOwnerWasGrantedAnotherTokenIsLost(t *testing.T) {
+	locks, server := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7), int64(7), int64(9)}, "LOCK.GUARD": {"OK"}, "LOCK.RELEASE": {int64(1)}})
+	take := func(key string) *redislock.Hold {
+		hold, err := locks.Lock(background, key, time.Minute, redislock.Owner("order-7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hold
+	}
+	first, again, other := take("market"), take("market"), take("elsewhere")
+	if !first.Held() || !again.Held() {
+		t.Error("the same token is the same grant", first.Err(), again.Err())
+	}
+	later := take("market")
+	if _, err := first.Guard(background, "SET", "price", 5); !errors.Is(err, redislock.ErrLost) || server.count("GUARD") != 0 {
+		t.Error("the server would take it for the later one", err)
+	}
+	if again.Held() || !later.Held() || !other.Held() {
+		t.Error(again.Err(), later.Err(), other.Err())
+	}
+	if err := first.Release(background); !errors.Is(err, redislock.ErrLost) || server.count("RELEASE") != 0 {
+		t.Error("that would end the later hold", err)
+	}
+	if err := later.Release(background); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnOwnerThatIsStillBeingReleasedIsRefused(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RELEASE": {errors.New("EOF"), errors.New("EOF"), int64(1)}})
+	hold, err := locks.Lock(background, "market", time.Minute, redislock.Owner("order-7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	_ = hold.Release(ctx)
+	if _, err := locks.TryLock(background, "market", time.Minute, redislock.Owner("order-7")); !errors.Is(err, redislock.ErrInvalid) {
+		t.Error("the release would end its hold", err)
+	}
+	if _, err := locks.TryLock(background, "market", time.Minute); err != nil {
+		t.Error(err)
+	}
+	_ = locks.Wait(background)
+	if _, err := locks.TryLock(background, "market", time.Minute, redislock.Owner("order-7")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestARefusalAfterALostReplyIsWithdrawn(t *testing.T) {
 	locks, server := replying(map[string][]any{
 		"LOCK.ACQUIRE": {errors.New("EOF"), redislock.ErrQueueFull + " 1 waiting"}, "LOCK.RELEASE": {int64(1)},
