@@ -24,6 +24,10 @@ pub const READ: c_int = raw::REDISMODULE_READ as c_int;
 pub const NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
 pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
 
+/// A member is added to a sorted set if it is not there yet; the server says whether it was added.
+pub const ZADD_NX: c_int = raw::REDISMODULE_ZADD_NX as c_int;
+pub const ZADD_ADDED: c_int = raw::REDISMODULE_ZADD_ADDED as c_int;
+
 pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
 
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
