@@ -23,7 +23,7 @@ static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc
 server::entries!(ModuleTable {
     name: c"lock",
     // Of Cargo.toml's version: two digits for each part.
-    version: 10_000,
+    version: 20_000,
     commands: |commands| {
         #[cfg(feature = "provoke")]
         commands.add::<command::Provoke>()?;

@@ -205,6 +205,19 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
+/// As Python spells a version that is not released yet.
+fn in_python(version: &str) -> String {
+    version.replace("-dev", ".dev0")
+}
+
+/// Where a changelog has what is new in a version.
+fn heading_of(version: &str) -> String {
+    match version.strip_suffix("-dev") {
+        Some(_) => "\n## [Unreleased]\n".to_owned(),
+        None => format!("\n## [{version}] - 20"),
+    }
+}
+
 /// The module and the packages, which another test compares, are released together.
 #[test]
 fn what_is_released_beside_the_packages_has_their_version() {
@@ -213,9 +226,9 @@ fn what_is_released_beside_the_packages_has_their_version() {
         ("clients/locktop/Cargo.toml", format!("version = \"{version}\"")),
         (
             "clients/python/src/redis_lock_module/__init__.py",
-            format!("__version__ = \"{version}\""),
+            format!("__version__ = \"{}\"", in_python(version)),
         ),
-        ("CHANGELOG.md", format!("\n## [{version}] - 20")),
+        ("CHANGELOG.md", heading_of(version)),
         ("docs/containers.md", format!("tag: \"{version}\"")),
     ] {
         assert!(read(file).contains(&line), "{file}: {line}");
@@ -376,9 +389,11 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
         ("rust", "Cargo.toml", "redis-lock-module"),
     ] {
         let manifest = read(format!("clients/{package}/{manifest}")).replace("\": ", "\" = ");
-        for (field, value) in
-            [("name", name), ("version", env!("CARGO_PKG_VERSION")), ("license", "MIT")]
-        {
+        let version = match package {
+            "python" => in_python(env!("CARGO_PKG_VERSION")),
+            _ => env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        for (field, value) in [("name", name), ("version", version.as_str()), ("license", "MIT")] {
             let says = |line: &str| line.trim().trim_start_matches('"').starts_with(field);
             let line = manifest.lines().find(|line| says(line)).expect(field);
             assert!(line.contains(&format!("= \"{value}\"")), "{package}: {line}");
@@ -386,8 +401,7 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
         assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
         assert_eq!(read(format!("clients/{package}/LICENSE")), licence, "{package}");
         let changes = read(format!("clients/{package}/CHANGELOG.md"));
-        let released = concat!("\n## [", env!("CARGO_PKG_VERSION"), "] - 20");
-        assert!(changes.contains(released), "{package}");
+        assert!(changes.contains(&heading_of(env!("CARGO_PKG_VERSION"))), "{package}");
         let readme = read(format!("clients/{package}/README.md"));
         for link in readme.split("](").skip(1) {
             assert!(link.starts_with("https://"), "{package}: {link:.40}");

@@ -46,7 +46,8 @@ pub const ARGUMENTS: [Argument; 6] = [
         c"If this many requests or more wait already, return an error instead of waiting.",
     )
     .after(c"MAXQUEUE")
-    .optional(),
+    .optional()
+    .since(c"2.0.0"),
 ];
 
 /// How LOCK.MACQUIRE asks for its locks: in one mode, or each in its own.

@@ -26,7 +26,8 @@ impl Command for Info {
                 c"The maximum number of holders and of waiters to list. Default: 128.",
             )
             .after(c"COUNT")
-            .optional(),
+            .optional()
+            .since(c"2.0.0"),
         ],
     };
 

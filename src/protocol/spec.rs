@@ -85,12 +85,14 @@ pub struct Argument {
     pub optional: bool,
     /// May there be more than one?
     pub multiple: bool,
+    /// The version that first had it, if that is not the command's own first.
+    pub since: Option<&'static CStr>,
 }
 
 impl Argument {
     /// One that is given once.
     pub const fn new(name: &'static CStr, kind: Kind, summary: &'static CStr) -> Self {
-        Self { name, kind, token: None, summary, optional: false, multiple: false }
+        Self { name, kind, token: None, summary, optional: false, multiple: false, since: None }
     }
 
     /// It follows this word.
@@ -105,6 +107,12 @@ impl Argument {
 
     pub const fn multiple(self) -> Self {
         Self { multiple: true, ..self }
+    }
+
+    /// It came with this version of the module.
+    pub const fn since(self, version: &'static CStr) -> Self {
+        let since = Some(version);
+        Self { since, ..self }
     }
 }
 

@@ -39,6 +39,7 @@ fn after_a_failover_a_hold_ends_by_the_clock_of_the_new_master() {
     let new = Server::with().with_steps().start();
     new.step_clock(10 * SECOND);
     new.follow(&old);
+    new.wait_until_in_sync_with(&old);
     let mut client = old.client();
     assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 5 * SECOND).int() > 0);
     assert!(cmd!(client, "LOCK.ACQUIRE", "long", "a", HOUR).int() > 0);

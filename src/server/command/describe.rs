@@ -188,6 +188,7 @@ fn argument(
         key_spec_index: if argument.kind == Kind::Key { 0 } else { -1 },
         token: argument.token.map_or(null(), CStr::as_ptr),
         summary: argument.summary.as_ptr(),
+        since: argument.since.map_or(null(), CStr::as_ptr),
         flags: flag(argument.optional, ARGUMENT_OPTIONAL)
             | flag(argument.multiple, ARGUMENT_MULTIPLE),
         ..last_argument()

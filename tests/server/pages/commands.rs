@@ -22,6 +22,7 @@ fn every_command_has_a_page_that_says_of_it_what_the_server_says() {
     let server = Server::start();
     let mut client = server.client3();
     let pages = files::pages();
+    let mut later = 0;
     for command in commands(&mut client) {
         let page = page_of(&pages, &command);
         let docs = cmd!(client, "COMMAND", "DOCS", &command);
@@ -40,8 +41,15 @@ fn every_command_has_a_page_that_says_of_it_what_the_server_says() {
                 let row = format!("| `{word}` |");
                 assert!(page.text.contains(&row), "{}: no {row:?}", page.name);
             }
+            let Some(since) = argument.field("since").map(Value::text) else { continue };
+            later += 1;
+            let history = page.text.split("## History").nth(1).unwrap();
+            let line = history.lines().find(|line| line.starts_with(&format!("- {since}: ")));
+            let named = format!("`{}", argument["token"].text());
+            assert!(line.is_some_and(|line| line.contains(&named)), "{}: {named}", page.name);
         }
     }
+    assert!(later > 0, "no argument has come later than its command");
 }
 
 #[test]

@@ -10,4 +10,4 @@ from ._errors import DeadlockError, ModuleMissingError
 from ._threads import Hold, Lock
 
 __all__ = ["DeadlockError", "Hold", "Lock", "ModuleMissingError"]
-__version__ = "1.0.0"
+__version__ = "2.0.0.dev0"
