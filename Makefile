@@ -6,9 +6,9 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW CONFIG PROFILES COMPATIBLE SYSTEM ARM64 MUTANTS SEED
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW CONFIG PROFILES ARM64 MUTANTS SEED
 
-.PHONY: help build run cluster locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb zip \
+.PHONY: help build run cluster locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb \
         release supply fuzz clean
 
 help: ## list what there is to make
@@ -84,9 +84,6 @@ dist: build ## make a tar of the built module: target/dist/
 
 deb: build ## make a Debian package of it: target/dist/
 	@scripts/release deb
-
-zip: build ## make a zip of it as Redis Software takes modules: target/dist/ (COMPATIBLE=7.4, SYSTEM=rhel9; docs/containers.md)
-	@scripts/release zip
 
 release: ## make all that is published, from a clean checkout, and try it on bare systems: target/dist/ (ARM64=no)
 	@scripts/release

@@ -47,7 +47,6 @@ pub use deadlock::found::{Claim, Deadlock};
 pub use engine::breaking::{Break, NotBroken};
 pub use engine::locks::Locks;
 pub use engine::lost::HolderNow;
-pub use engine::outbox::Lapse;
 pub use engine::reply::End;
 pub use engine::report::{Grant, Holder, Left, Report};
 pub use fence::{Epoch, SlotState};

@@ -32,14 +32,13 @@ pub fn is_fit(value: &[u8]) -> bool {
 }
 
 /// Adds the setting to the server's.
-pub fn add(ctx: Ctx<'_>, default: &[u8]) -> bool {
-    let default = CString::new(default).unwrap_or_default();
+pub fn add(ctx: Ctx<'_>) -> bool {
     // SAFETY: the context lives, functions are for ever, and the server copies the texts; there is no data.
     unsafe {
         api::register_string_config(
             ctx.raw(),
             NAME.as_ptr(),
-            default.as_ptr(),
+            c"".as_ptr(),
             raw::REDISMODULE_CONFIG_DEFAULT,
             Some(get),
             Some(set),

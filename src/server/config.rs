@@ -1,4 +1,4 @@
-//! What an operator may set: `CONFIG SET lock.…`, the configuration file, the words after `loadmodule`.
+//! What an operator may set: `CONFIG SET lock.…`, and the same names in the configuration file.
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use redis_module::raw;
 use super::classes;
 use super::ffi::{Ctx, ERR, OK, RawString, api};
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
-use crate::protocol::integer;
+use crate::protocol::{integer, shown};
 
 /// A setting that is a whole number: its name, what it may be, and where it is kept.
 struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Limits) -> &mut u64);
@@ -45,13 +45,12 @@ impl Settings {
     const DEFAULT: Self = Self { limits: Limits::DEFAULT, classes: Vec::new() };
 }
 
-/// Adds our settings to the server's, and takes what is set already. What was said after `loadmodule` becomes
-/// their defaults: so CONFIG REWRITE writes down all that differs from it, and what was set later wins after a
-/// restart.
-pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
+/// Adds our settings to the server's, and takes what is set already.
+pub fn add(ctx: Ctx<'_>) -> bool {
     *settings() = Settings::DEFAULT;
+    let mut defaults = Limits::DEFAULT;
     for (place, Number(name, range, of)) in NUMBERS.iter().enumerate() {
-        let default = *of(&mut defaults.limits);
+        let default = *of(&mut defaults);
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
         // never one in memory.
         let added = unsafe {
@@ -72,7 +71,7 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
             return false;
         }
     }
-    if !classes::add(ctx, &defaults.classes) {
+    if !classes::add(ctx) {
         return false;
     }
     // SAFETY: the context lives, texts and functions are for ever; there is no data.
@@ -80,7 +79,7 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
         api::register_bool_config(
             ctx.raw(),
             DRAIN.as_ptr(),
-            c_int::from(defaults.limits.drain),
+            c_int::from(defaults.drain),
             raw::REDISMODULE_CONFIG_DEFAULT,
             Some(get_drain),
             Some(set_drain),
@@ -91,51 +90,33 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
     }
 }
 
-/// What was said after `loadmodule`, names and values in turn; or what is wrong with it.
-pub fn said(words: &[&[u8]]) -> Result<Settings, String> {
-    let mut settings = Settings::DEFAULT;
-    // CONFIG REWRITE writes these words without quotes: after a restart they would be several.
-    if let Some(word) = (words.iter()).find(|word| word.iter().any(u8::is_ascii_whitespace)) {
-        let word = word.escape_ascii();
-        return Err(format!(
-            "its argument \"{word}\" has spaces: set lock.{} in the configuration file instead",
-            classes::NAME.to_string_lossy()
-        ));
-    }
-    apply(&mut settings, words).map(|()| settings)
+/// Settings don't follow the path in a line `loadmodule`: CONFIG REWRITE would keep them there beside others that
+/// were set later, and could not quote them.
+pub fn refuse_words(words: &[&[u8]]) -> Result<(), String> {
+    let Some(word) = words.first() else {
+        return Ok(());
+    };
+    Err(format!(
+        "it takes no arguments, and {} is one. Settings are lines of their own in the configuration file \
+         (lock.max-ttl 60000), words of the command line (--lock.max-ttl 60000) or of MODULE LOADEX (CONFIG \
+         lock.max-ttl 60000)",
+        shown(word)
+    ))
 }
 
-fn apply(settings: &mut Settings, words: &[&[u8]]) -> Result<(), String> {
-    let limits = &mut settings.limits;
-    for pair in words.chunks(2) {
-        let &[name, value] = pair else {
-            return Err("its arguments are names of settings, each with a value".to_owned());
-        };
-        let short = name.strip_prefix(b"lock.").unwrap_or(name);
-        let is = |known: &CStr| short.eq_ignore_ascii_case(known.to_bytes());
-        let accepted = if is(DRAIN) {
-            match value.to_ascii_lowercase().as_slice() {
-                b"yes" => Some(true),
-                b"no" => Some(false),
-                _ => None,
-            }
-            .map(|drain| limits.drain = drain)
-        } else if is(classes::NAME) {
-            classes::is_fit(value).then(|| settings.classes = value.to_vec())
-        } else {
-            let number = NUMBERS.iter().find(|Number(known, ..)| is(known));
-            let Number(_, range, of) =
-                number.ok_or_else(|| format!("it has no setting {}", name.escape_ascii()))?;
-            (integer(value).and_then(|value| u64::try_from(value).ok()))
-                .filter(|value| range.contains(value))
-                .map(|value| *of(limits) = value)
-        };
-        if accepted.is_none() {
-            let (name, value) = (name.escape_ascii(), value.escape_ascii());
-            return Err(format!("its setting {name} can't be {value}"));
-        }
+/// Sets what this line of a configuration file says, if it is about one of our settings and right.
+fn apply(settings: &mut Settings, name: &[u8], value: &[u8]) -> Option<()> {
+    let short = name.strip_prefix(b"lock.")?;
+    let is = |known: &CStr| short.eq_ignore_ascii_case(known.to_bytes());
+    if is(DRAIN) {
+        settings.limits.drain = value.eq_ignore_ascii_case(b"yes");
+    } else if is(classes::NAME) {
+        settings.classes = value.to_vec();
+    } else {
+        let Number(_, _, of) = NUMBERS.iter().find(|Number(known, ..)| is(known))?;
+        *of(&mut settings.limits) = u64::try_from(integer(value)?).ok()?;
     }
-    Ok(())
+    Some(())
 }
 
 /// What is set differently from how it would be after a restart with this configuration file: a module that
@@ -144,16 +125,8 @@ pub fn unlike(file: &[u8]) -> Vec<String> {
     let now = settings().clone();
     let mut there = now.clone();
     for line in file.split(|byte| *byte == b'\n') {
-        let words = words_of(line);
-        let ours: &[&[u8]] = match words.as_slice() {
-            // Another module's words name no settings of ours.
-            [first, _path, rest @ ..] if first.eq_ignore_ascii_case(b"loadmodule") => rest,
-            [name, _value] if name.starts_with(b"lock.") => &words,
-            _ => &[],
-        };
-        let mut with_this = there.clone();
-        if apply(&mut with_this, ours).is_ok() {
-            there = with_this;
+        if let [name, value] = *words_of(line) {
+            apply(&mut there, name, value);
         }
     }
     (each(&now).zip(each(&there)))

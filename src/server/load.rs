@@ -139,7 +139,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         )
         .into());
     }
-    let said = config::said(words)?;
+    config::refuse_words(words)?;
     // SAFETY: the server wrote the address once, and is asked for nothing else. The context lives. This sets
     // all options at once.
     unsafe {
@@ -152,7 +152,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     if !info::offer(ctx) {
         return Err("the server does not take its statistics".into());
     }
-    if !config::add(ctx, said) {
+    if !config::add(ctx) {
         return Err("the server does not take its settings".into());
     }
     home::hear(Note::SettingsChanged);

@@ -49,7 +49,7 @@ pub struct Module {
     /// Which commands are other modules'.
     pub origins: Origins,
     pub rights: Rights,
-    /// What the server's log and its latency monitor are told.
+    /// What the server's log is told.
     pub reports: Reports,
     /// Words that are written and replicated time and again.
     pub words: Words,

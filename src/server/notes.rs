@@ -127,7 +127,6 @@ impl Module {
                 self.audience.changed(name, *loaded);
             }
             Note::SettingsChanged => {
-                self.reports.settings_changed();
                 let (limits, classes) = (config::limits(), config::classes());
                 self.change_alone(|locks| {
                     locks.set_limits(limits, now);

@@ -115,13 +115,8 @@ impl Module {
         if !self.has_to_wake() {
             return;
         }
-        let to_tell = self.change(|locks| {
-            let outbox = locks.outbox();
-            (outbox.take_to_reply(), outbox.take_waited(), outbox.take_lapsed())
-        });
-        if let Ok((to_reply, waited, lapsed)) = to_tell {
-            self.reports.waited(self.own(), &waited);
-            self.reports.lapsed(&lapsed, now);
+        let to_reply = self.change(|locks| locks.outbox().take_to_reply());
+        if let Ok(to_reply) = to_reply {
             // A server that writes a reply at once leaves its client blocked until the end of the turn. Should
             // it become a replica in that turn, or the client's slot leave, it would send a second reply.
             if self.server.replies_stay() {
@@ -129,7 +124,7 @@ impl Module {
             } else {
                 to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
             }
-            _ = self.change(|locks| locks.outbox().give_back(to_reply, waited));
+            _ = self.change(|locks| locks.outbox().give_back(to_reply));
         }
         self.set_timer(now);
     }

@@ -36,9 +36,6 @@ impl Locks {
         let has_expired = why == Reason::Expired;
         // If it is reserved by that, it has expired by the wall clock alone, and the holds last.
         if !(has_expired && self.holds.reserve_after_event(name.borrow(), now)) {
-            if has_expired {
-                self.note_lapse(name.borrow(), |_| true);
-            }
             if self.lose_all(name.borrow(), (why, Seen::AtOnce), now) > 0 && has_expired {
                 self.outbox.expired.push_back(name.clone());
             }

@@ -6,14 +6,13 @@ use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
-use crate::lock::engine::outbox::Lapse;
 use crate::lock::holds::ledger::News;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::{Alone, Holders, State};
-use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Terms, Ticket, after, is_over};
+use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Terms, Ticket, after};
 
 /// How many waiters can be looked up for one unit of the budget.
 const LOOKS: usize = 8;
@@ -154,7 +153,6 @@ impl Locks {
                 return Served::Waits;
             }
             LockState::Free => {
-                self.note_lapse(name, |until| is_over(until, now));
                 if self.holds.outlasts_hold(turn, name) {
                     self.waiting.set_holders(name, Holders::Free);
                 } else {
@@ -180,20 +178,6 @@ impl Locks {
             }
         };
         self.serve_any_of(turn, name, &owner)
-    }
-
-    /// Reports a hold that has expired while this lock's queue waited for it: the first that is over by its end.
-    pub(in crate::lock) fn note_lapse(
-        &mut self,
-        name: NameRef<'_>,
-        is_over: impl Fn(Option<Ms>) -> bool,
-    ) {
-        let queue = self.waiting.queue_of(name).filter(|queue| queue.first().is_some());
-        let mut listed = queue.into_iter().flat_map(|queue| queue.holders().listed());
-        if let Some((owner, _)) = listed.find(|&(_, until)| is_over(until)) {
-            let (name, owner) = (name.keep(), Rc::clone(owner));
-            self.outbox.lapsed.push(Lapse { name, owner });
-        }
     }
 
     /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
@@ -427,7 +411,6 @@ impl Locks {
             for part in granted() {
                 self.waiting.classes_mut().count_wait(part.name.key, waited);
             }
-            self.outbox.waited.push(waited / 1000);
         }
         self.conclude(turn, ticket, State::Granted(fence));
         // It was written just now, and need not be looked at once more.

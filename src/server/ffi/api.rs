@@ -105,7 +105,6 @@ api! {
     info_end_dict_field = RedisModule_InfoEndDictField(info: *mut InfoCtx) -> c_int, or ERR;
     key_exists = RedisModule_KeyExists(ctx: *mut RawCtx, name: *mut RawString) -> c_int, or 0;
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
-    latency_add_sample = RedisModule_LatencyAddSample(event: *const c_char, ms: i64), or ();
     load_configs = RedisModule_LoadConfigs(ctx: *mut RawCtx) -> c_int, or ERR;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();

@@ -18,7 +18,7 @@ fn has_a_lock(server: &Server, key: &str) {
 
 #[test]
 fn a_server_starts_again_after_each_rewrite_of_its_configuration() {
-    let server = Server::with().module_args("max-ttl 600000").start();
+    let server = Server::with().config("lock.max-ttl 600000").start();
     for round in 0..3 {
         assert_eq!(cmd!(server.client(), "CONFIG", "REWRITE"), "OK");
         server.restart();

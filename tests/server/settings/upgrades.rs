@@ -10,7 +10,8 @@ fn said_since(server: &Server, before: usize) -> String {
 #[test]
 fn the_log_names_what_is_not_as_in_the_configuration_file_after_a_load() {
     let server = Server::with()
-        .module_args("max-ttl 600000 max-waiters 7")
+        .config("lock.max-ttl 600000")
+        .config("lock.max-waiters 7")
         .config("lock.quarantine 70")
         .config("lock.orphan-ttl \"80\"")
         .config("lock.claim-time 2000")

@@ -564,12 +564,11 @@ impl World {
     }
 
     fn what_happened(&mut self, reply: &dyn fmt::Debug) -> Happened {
-        let mut happened = self.server.happened();
+        let happened = self.server.happened();
         // Whose connection is no more has another.
         for own in self.clients.iter_mut().filter(|own| happened.closed.contains(own)) {
             *own = self.server.connect();
         }
-        happened.waited.clear();
         self.hear(&(reply, &happened));
         happened
     }

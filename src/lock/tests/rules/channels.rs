@@ -98,51 +98,6 @@ fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
     assert!(server.is_empty());
 }
 
-#[test]
-fn no_lapse_is_told_where_only_a_sleeper_is() {
-    let ways: [Deed; 2] =
-        [|server| server.loses(LOCK, Reason::Expired), |server| _ = server.gets("dot", 10)];
-    for way in ways {
-        let mut server = server();
-        server.set_limits(|limits| limits.claim_time = 100);
-        server.gets("ann", 50);
-        server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-        server.release(LOCK, "ann").unwrap();
-        // His turn is over, and so is the hold of the next, of which the server has not said so yet.
-        server.at(150);
-        server.gets("cid", 100);
-        server.happened();
-        server.lags_until(260);
-        way(&mut server);
-        assert_eq!(server.happened().lapsed, []);
-    }
-}
-
-#[test]
-fn a_dead_process_costs_one_claim_however_many_tasks_it_had() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    for owner in ["ben", "cid", "dot", "eve"] {
-        server.asks(&[LOCK], told(alone(owner), "dead")).unwrap();
-    }
-    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
-    server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    assert_eq!(server.holder(), held("fay", 401));
-    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
-    // One of them asks: those that have not had their turn are awake again.
-    server.asks(&[LOCK], told(alone("dot"), "dead")).unwrap();
-    server.at(210);
-    for (before, owner) in ["cid", "dot", "eve"].into_iter().enumerate() {
-        let asks = server.asks(&[LOCK], told(alone(owner), "dead"));
-        assert_eq!(asks, Ok(Acquired::Place(before)), "{owner}");
-    }
-    // And so is the one that has had it, when its owner asks.
-    let asks = server.asks(&[LOCK], told(alone("ben"), "dead"));
-    assert_eq!(asks, Ok(Acquired::Place(0)));
-}
-
 /// A blocked request for these locks is granted together with a place of its owner, whose channel has another
 /// place for the `other` lock. Something happens before the reply arrives, and the place is claimed all the same.
 fn reply_claims(locks: &[Lock], other: Lock, meanwhile: Deed) {

@@ -7,9 +7,9 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Break, Db, End, HolderNow, Lapse, Lease, Left, Limits, Line, Locks,
-    Mode, Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal,
-    Report, Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
+    Acquired, Ahead, AskedBy, Break, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode,
+    Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal, Report,
+    Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
@@ -75,10 +75,6 @@ pub struct Happened {
     pub expired: Vec<Lock>,
     /// Keys of which the server has said so at once.
     pub gone: Vec<Lock>,
-    /// How long those have waited who were granted something.
-    pub waited: Vec<Ms>,
-    /// Holds that ran out while others waited.
-    pub lapsed: Vec<Lapse>,
     pub offences: Vec<String>,
 }
 
@@ -825,8 +821,6 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        self.happened.waited.extend(self.locks.outbox().take_waited());
-        self.happened.lapsed.extend(self.locks.outbox().take_lapsed());
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
             let Some(waiter) = self.locks.waiting.waiter(ticket) else {
