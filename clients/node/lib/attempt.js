@@ -39,35 +39,33 @@ class Attempt {
   }
 
   /** The fencing number (without the module: null), and when it was asked for; null if it is not to be had in time. */
-  async run(signal) {
-    const asking = this.takesOver ? this.takeOver() : this.ask();
-    this.settled = asking.catch(() => {});
-    let timer, abort;
-    const nobodyAnswers = new Promise((resolve) => {
+  run(signal) {
+    const asking = this.settled = this.takesOver ? this.takeOver() : this.ask();
+    return new Promise((resolve, reject) => {
+      let timer;
+      const done = (settle) => (granted) => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", abort);
+        if (!granted && signal?.aborted) reject(signal.reason);
+        else settle(granted);
+      };
       const within = (ms) => {
         clearTimeout(timer);
         if (ms === Infinity) return;
         timer = setTimeout(() => {
           if (ms > LONGEST_TIMER) return within(ms - LONGEST_TIMER);
           this.giveUp(); // what comes of it later is given back
-          resolve(null);
+          done(resolve)(null);
         }, Math.min(ms, LONGEST_TIMER));
       };
-      abort = () => {
+      const abort = () => {
         this.giveUp();
         within(PATIENCE);
       };
       within(this.remaining() + PATIENCE);
       signal?.addEventListener("abort", abort);
+      asking.then(done(resolve), done(reject));
     });
-    try {
-      const granted = await Promise.race([asking, nobodyAnswers]);
-      if (!granted) signal?.throwIfAborted();
-      return granted;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-    }
   }
 
   giveUp() {
@@ -90,8 +88,10 @@ class Attempt {
       if (!["DEADLOCK", "TOOCOMPLEX"].includes(codeOf(error))) throw error;
       throw new DeadlockError(error.message, { cause: error });
     } finally {
-      const leaving = this.leave();
-      if (this.answers) await leaving;
+      if (this.left) {
+        const leaving = this.leave();
+        if (this.answers) await leaving;
+      }
     }
   }
 
@@ -112,7 +112,8 @@ class Attempt {
       this.answers = true;
       this.left = reply !== null;
       this.hadPlace ||= reply?.held === false;
-      return reply && { ...reply, asked };
+      if (reply) reply.asked = asked;
+      return reply;
     } catch (error) {
       this.answers = codeOf(error) !== undefined;
       this.broke ||= !this.answers;
@@ -198,7 +199,6 @@ class Attempt {
   }
 
   async leave() {
-    if (!this.left) return;
     for (let again = this.broke; ; again = false) {
       await this.store.release(this.owner).catch(() => {}); // and no more
       if (!again) return;

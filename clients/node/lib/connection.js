@@ -155,8 +155,8 @@ class Connection {
   }
 
   /** Says it once: for what must not be done twice. An error without a code leaves open whether it was done. */
-  async sayOnce(key, words) {
-    return await this.way.send(key, words);
+  sayOnce(key, words) {
+    return this.way.send(key, words);
   }
 
   /** Says it until there is a reply. `repeated`: an earlier time may have done it. */

@@ -11,6 +11,8 @@ const NOT_RENEWED = "its time was over before a renewal was answered";
 class Hold {
   #lock; #over;
   #ttl; #interval; #until; #end; #renewal; #releasing;
+  #lostBy = null; // the error
+  #waiting = new Set(); // what is to be called when it is lost
   #isOnTheServer = true; // as far as we know
   #releaseWasSaid = false; // once, and what came of it was not heard
   #renews;
@@ -34,13 +36,18 @@ class Hold {
     return this.#over.signal;
   }
 
+  get isLost() {
+    this.look();
+    return this.#lostBy !== null;
+  }
+
   get isHeld() {
     this.look();
     return !this.#isOver;
   }
 
   get #isOver() {
-    return this.isReleased || this.#over.signal.aborted;
+    return this.isReleased || this.#lostBy !== null;
   }
 
   // After a pause of the process the timer of its end is late, and a grant to another owner may be read before it.
@@ -93,19 +100,23 @@ class Hold {
   }
 
   // To wait for a server that does not answer is to wait until the hold is over, and no longer.
-  async #orLost(doing) {
-    if (this.lost.aborted) return false;
-    let end;
-    const over = new Promise((resolve) => { this.#over.signal.addEventListener("abort", end = resolve); });
-    try {
-      return await Promise.race([doing, over.then(() => false)]);
-    } finally {
-      this.#over.signal.removeEventListener("abort", end);
-    }
+  #orLost(doing) {
+    this.look();
+    if (this.#lostBy) return false;
+    return new Promise((resolve, reject) => {
+      const over = () => resolve(false);
+      const done = (settle) => (said) => {
+        this.#waiting.delete(over);
+        settle(said);
+      };
+      this.#waiting.add(over);
+      doing.then(done(resolve), done(reject));
+    });
   }
 
   throwIfLost() {
-    this.lost.throwIfAborted();
+    this.look();
+    if (this.#lostBy) throw this.#lostBy;
     if (this.isReleased) throw this.#lock._lostError(this, "it was released");
   }
 
@@ -124,7 +135,7 @@ class Hold {
       if (codeOf(error) !== "NOTOWNER") throw error;
       this.#isOnTheServer = false;
       this.#lose("a command was not run, because the server had it no more");
-      throw this.lost.aborted ? this.lost.reason : this.#lock._lostError(this, "it was released");
+      throw this.#lostBy ?? this.#lock._lostError(this, "it was released");
     }
   }
 
@@ -135,18 +146,23 @@ class Hold {
 
   /** Throws if it was lost. A second time, or together with the first, it is the same as the first. */
   release() {
-    this.#releasing ??= this.#release().finally(() => { if (!this.isReleased) this.#releasing = null; });
+    this.#releasing ??= this.#release();
     return this.#releasing;
   }
 
   async #release() {
     this.stopRefresh();
-    if (this.#isOnTheServer && !await this.#orLost(this.#endOnTheServer())) {
-      this.#lose("when it was to be released, the server had it no more");
+    try {
+      if (this.#isOnTheServer && !await this.#orLost(this.#endOnTheServer())) {
+        this.#lose("when it was to be released, the server had it no more");
+      }
+    } catch (error) {
+      this.#releasing = null; // it may be tried again
+      throw error;
     }
     this.isReleased = true;
     this.#stop();
-    this.lost.throwIfAborted();
+    if (this.#lostBy) throw this.#lostBy;
   }
 
   /** True: it lasted until now. */
@@ -158,7 +174,7 @@ class Hold {
       return ended || ((repeated || this.#releaseWasSaid) && now() < this.#until);
     } catch (error) {
       this.#releaseWasSaid ||= codeOf(error) === undefined;
-      if (this.lost.aborted) return false; // it is over anyway
+      if (this.#lostBy) return false; // it is over anyway
       throw error;
     }
   }
@@ -172,6 +188,8 @@ class Hold {
   #lose(why) {
     if (this.#isOver) return;
     const wasRenewed = this.#renews, error = this.#lock._lostError(this, why);
+    this.#lostBy = error;
+    for (const wake of this.#waiting) wake();
     this.#over.abort(error);
     this.#stop();
     if (!wasRenewed) return; // it was let go on purpose, or another process renews it

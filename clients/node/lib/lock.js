@@ -7,6 +7,7 @@ const { Connection } = require("./connection");
 const { LostLockError, TimeoutError } = require("./errors");
 const { begin, holdOf } = require("./flow");
 const { Hold } = require("./hold");
+const { Over } = require("./over");
 const { checked, checkKeys, checkLimit, checkShared, checkSignal } = require("./options");
 const { Store } = require("./store");
 const { forget, remember } = require("./supersede");
@@ -17,7 +18,6 @@ const defaultTimeoutOptions = {
   acquireAttemptsLimit: Number.POSITIVE_INFINITY,
   retryInterval: 10,
 };
-const { retryInterval: firstPause, ...defaults } = defaultTimeoutOptions;
 
 const REFRESHES_PER_TTL = 3; // so that two may fail
 const LONGEST_PAUSE = 100; // of a request that polls without the module, unless the user has chosen the interval
@@ -25,11 +25,17 @@ const LONGEST_PAUSE = 100; // of a request that polls without the module, unless
 // Operators see the owner in LOCK.INFO and LOCK.LOG: it says where to look.
 const THIS_PROCESS = `${[...hostname()].slice(0, 64).join("")}:${process.pid}`;
 
+const { retryInterval: FIRST_PAUSE, ...times } = defaultTimeoutOptions;
+const DEFAULTS = {
+  mutex: { ...times, keyPrefix: "mutex:", ownerPrefix: THIS_PROCESS },
+  semaphore: { ...times, keyPrefix: "semaphore:", ownerPrefix: THIS_PROCESS },
+};
+
 /** What a Mutex and a Semaphore have in common. */
 class Lock {
   constructor(client, kind, key, { mode = [], needsModule = null, options }) {
     this._connection = Connection.of(client);
-    const all = checked(options, { ...defaults, keyPrefix: `${kind}:`, ownerPrefix: THIS_PROCESS }, kind);
+    const all = checked(options, DEFAULTS[kind], kind);
     const keys = checkKeys(key).map((name) => all.keyPrefix + name);
     if (keys.length > 1) needsModule ??= "several keys at once need";
     if (all.requireModule) needsModule ??= "requireModule asks for";
@@ -38,14 +44,14 @@ class Lock {
     this._key = keys.join(", ");
     this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule, all.maxQueue);
     this._holds = []; // more than one only where several share the object, and the lock; the latest is the last
-    this._nextOver = new AbortController(); // of the next hold: also for code that asks for `lost` before that
+    this._nextOver = new Over(); // of the next hold: also for code that asks for `lost` before that
     this._setTimes(all);
     this._setOwner(all);
   }
 
   _setTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryInterval, refreshInterval, onLockLost }) {
     this._ttl = Math.ceil(lockTimeout);
-    this._pause = retryInterval ?? firstPause;
+    this._pause = retryInterval ?? FIRST_PAUSE;
     this._longestPause = retryInterval ?? LONGEST_PAUSE;
     // As many attempts as there would be if it polled. One more would be asked when they are over.
     const attempts = acquireAttemptsLimit === Infinity ? Infinity : (acquireAttemptsLimit - 1) * this._pause;
@@ -60,13 +66,17 @@ class Lock {
     this._acquiredExternally = !!acquiredExternally || !!externallyAcquiredIdentifier;
     this._ownerIsGiven = given !== undefined;
     this._freshOwner = () => given ?? prefix + randomUUID() + suffix;
-    this._nextOwner = this._freshOwner();
-    this._last = null; // the attempt that was made last
+    this._fresh = null; // the next attempt's owner, once it is asked for
+    this._last = null; // the attempt of a given owner that is not over
   }
 
   /** The owner of the hold; while there is none, of the next attempt. */
   get identifier() {
     return this._hold?.identifier ?? this._nextOwner;
+  }
+
+  get _nextOwner() {
+    return this._fresh ??= this._freshOwner();
   }
 
   get isAcquired() {
@@ -106,42 +116,45 @@ class Lock {
     try {
       checkSignal(signal);
       signal?.throwIfAborted();
-      const granted = await this._acquire(signal);
+      const until = now() + this._patience, takesOver = this._acquiredExternally;
+      // An owner does not wait for itself: the server would take the second for the first, who asks again. (Nothing is
+      // waited for between the last look and the attempt.)
+      while (this._ownerIsGiven && !takesOver && (this.isAcquired || this._last)) {
+        signal?.throwIfAborted();
+        if (now() >= until) return null;
+        await new Promise((resolve) => { setTimeout(resolve, this._pause); });
+      }
+      // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
+      const owner = this._nextOwner;
+      this._fresh = null;
+      const attempt = new Attempt(this._connection, this._store, {
+        owner, ttl: this._ttl, patience: until - now(), pause: this._pause, longestPause: this._longestPause, takesOver,
+      });
+      const running = attempt.run(signal);
+      if (this._ownerIsGiven) this._follow(attempt, running);
+      const granted = await running;
       if (!granted) return null;
-      const over = this._latestOver = this._nextOver;
-      this._nextOver = new AbortController();
-      return acquiring.hold = this._keep(new Hold(this, { ...granted, ttl: this._ttl, interval: this._refreshInterval, over }));
+      if (takesOver) this._acquiredExternally = false;
+      return this._latest = acquiring.hold = this._keep(owner, granted);
     } finally {
       acquiring.isOver = acquiring.hold === null;
     }
   }
 
-  _keep(hold) {
+  _keep(owner, { fence, asked }) {
+    const over = this._latestOver = this._nextOver;
+    this._nextOver = new Over();
+    const hold = new Hold(this, { owner, fence, asked, ttl: this._ttl, interval: this._refreshInterval, over });
     if (!hold.isHeld) return hold;
     this._holds.push(hold);
-    if (this._ownerIsGiven && hold.fence !== null) remember(this._connection, this._store.native.keys, hold);
+    if (this._ownerIsGiven && fence !== null) remember(this._connection, this._store.native.keys, hold);
     return hold;
   }
 
-  // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
-  async _acquire(signal) {
-    const until = now() + this._patience, takesOver = this._acquiredExternally;
-    // An owner does not wait for itself: the server would take the second for the first, who asks again.
-    while (this._ownerIsGiven && !takesOver && (this.isAcquired || this._last)) {
-      signal?.throwIfAborted();
-      if (now() >= until) return null;
-      await new Promise((resolve) => { setTimeout(resolve, this._pause); });
-    }
-    const owner = this._nextOwner;
-    this._nextOwner = this._freshOwner();
-    const attempt = this._last = new Attempt(this._connection, this._store, {
-      owner, ttl: this._ttl, patience: until - now(), pause: this._pause, longestPause: this._longestPause, takesOver,
-    });
-    const running = attempt.run(signal);
-    attempt.settled.then(() => { if (this._last === attempt) this._last = null; });
-    const granted = await running;
-    if (granted && takesOver) this._acquiredExternally = false;
-    return granted && { owner, ...granted };
+  // Until its hold is kept, or it has left nothing behind, also if it was given up before.
+  _follow(attempt, running) {
+    this._last = attempt;
+    Promise.allSettled([running, attempt.settled]).then(() => { if (this._last === attempt) this._last = null; });
   }
 
   _refresh(owner, ttl) {
@@ -166,7 +179,7 @@ class Lock {
   // What another process holds by our owner may be released without being acquired first.
   _notTakenOver() {
     return new Hold(this, {
-      owner: this._nextOwner, fence: null, asked: now(), ttl: this._ttl, interval: 0, over: new AbortController(),
+      owner: this._nextOwner, fence: null, asked: now(), ttl: this._ttl, interval: 0, over: new Over(),
     });
   }
 
@@ -186,7 +199,7 @@ class Lock {
   _forget(hold) {
     this._holds = this._holds.filter((one) => one !== hold);
     if (this._ownerIsGiven) forget(this._connection, this._store.native.keys, hold);
-    if (!hold.lost.aborted && this._latestOver?.signal === hold.lost) this._latestOver = null;
+    if (hold === this._latest && !hold.isLost) this._latestOver = null;
   }
 
   async _tell(error) {

@@ -5,7 +5,7 @@ class Native {
   constructor(connection, keys, mode, maxQueue) {
     Object.assign(this, { connection, keys, mode });
     this.maxQueue = maxQueue === undefined ? [] : ["MAXQUEUE", maxQueue];
-    this.many = new Set(keys).size;
+    this.many = keys.length === 1 ? 1 : new Set(keys).size;
   }
 
   /** The one that says where they are, in a cluster. */
@@ -13,13 +13,13 @@ class Native {
     return this.keys[0];
   }
 
-  words(verb, ...rest) {
+  words(verb, rest) {
     if (this.keys.length === 1) return [`LOCK.${verb}`, this.key, ...rest];
     return [`LOCK.M${verb}`, this.keys.length, ...this.keys, ...rest];
   }
 
-  say(...words) {
-    return this.connection.sayUntilReplied(this.key, this.words(...words));
+  say(verb, ...rest) {
+    return this.connection.sayUntilReplied(this.key, this.words(verb, rest));
   }
 
   /** The fencing number of the hold, or the place in the queue, or null. */

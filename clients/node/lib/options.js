@@ -37,6 +37,8 @@ function checkTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryIn
 // To the server the one asks it for an owner, and the other is what tells a shared lock from a sorted set.
 const NO_OWNERS = ["*", "@lock:shared"];
 
+const A_UUID = "00000000-0000-4000-8000-000000000000";
+
 function checkOwner(options) {
   const { identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix } = options;
   if (identifier !== undefined && (!identifier || typeof identifier !== "string")) {
@@ -56,7 +58,7 @@ function checkOwner(options) {
   }
   kind("ownerPrefix", ownerPrefix, "string");
   kind("identifierSuffix", identifierSuffix, "string");
-  const longest = given || `${ownerPrefix}${"-".repeat(38)}${identifierSuffix ?? ""}`; // with a UUID, a colon and a hyphen
+  const longest = given || `${ownerPrefix}:${A_UUID}-${identifierSuffix ?? ""}`;
   if (Buffer.byteLength(longest) > 1_024) throw new RangeError("an identifier has at most 1024 bytes");
 }
 
@@ -70,13 +72,15 @@ const OPTIONS_OF = { mutex: new Set([...OPTIONS, "shared"]), semaphore: new Set(
 /** The options with the defaults in place of what is undefined. */
 function checked(options, defaults, lock) {
   if (typeof options !== "object" || options === null) throw new TypeError('"options" must be an object');
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  for (const [name] of given) {
-    if (OPTIONS_OF[lock].has(name)) continue;
-    const near = nearest(name, OPTIONS_OF[lock]);
-    throw new TypeError(`a ${lock} has no option "${name}"${near ? `: did you mean "${near}"?` : ""}`);
+  const all = { ...defaults };
+  for (const name of Object.keys(options)) {
+    if (options[name] === undefined) continue;
+    if (!OPTIONS_OF[lock].has(name)) {
+      const near = nearest(name, OPTIONS_OF[lock]);
+      throw new TypeError(`a ${lock} has no option "${name}"${near ? `: did you mean "${near}"?` : ""}`);
+    }
+    all[name] = options[name];
   }
-  const all = { ...defaults, ...Object.fromEntries(given) };
   checkTimes(all);
   checkOwner(all);
   kind("keyPrefix", all.keyPrefix, "string");

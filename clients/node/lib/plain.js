@@ -44,8 +44,9 @@ class Plain {
     for (let repeated = inDoubt; ;) {
       const at = server.deletesBy, [command, words] = DELETES[at];
       try {
-        const said = await this.connection.sayUntilReplied(this.key, words(this.key, owner));
-        return { ended: Number(said.reply) === 1, repeated: repeated || said.repeated };
+        const said = await this.connection.sayUntilReplied(this.key, words(this.key, owner)), ended = Number(said.reply) === 1;
+        if (ended) server.wakeNext(this.key);
+        return { ended, repeated: repeated || said.repeated };
       } catch (error) {
         repeated ||= error.repeated;
         if (isNoString(error)) return { ended: false, repeated };

@@ -96,10 +96,8 @@ class Store {
   }
 
   /** `ended`: it was held until now. `repeated`: if it was not, then an earlier request may have ended it. */
-  async release(owner) {
-    const said = await this.do("release", [owner]);
-    if (said.ended && this.isPlain) this.server.wakeNext(this.plain.key);
-    return said;
+  release(owner) {
+    return this.do("release", [owner]);
   }
 
   async renew(owner, ttl) {
