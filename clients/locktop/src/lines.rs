@@ -12,7 +12,7 @@ pub const WIDE: u16 = 100;
 /// The width below which the rows have fewer columns.
 const NARROW: u16 = 72;
 
-/// One who holds it; the fencing number where there is room.
+/// One who holds it; the fencing token where there is room.
 pub fn holder(width: u16, one: &Holder) -> String {
     let owner = one.owner.as_deref().map_or("(unknown)".to_owned(), escaped);
     let held = one.held.map_or("?".to_owned(), time);

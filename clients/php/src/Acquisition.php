@@ -35,7 +35,7 @@ final class Acquisition
     ) {
     }
 
-    /** The fencing number, 0 without the module, or null if others have the lock. */
+    /** The fencing token, 0 without the module, or null if others have the lock. */
     public function once(): ?int
     {
         return Server::persist(fn (bool $again) => $this->send(null, $again));
@@ -97,7 +97,7 @@ final class Acquisition
         return true;
     }
 
-    /** A share is to become exclusive. That is not waited for in the queue, but tried until nobody else shares. */
+    /** A share is to become exclusive. It does not wait in the queue, but tries until no other owner shares the lock. */
     private function isPromotion(): bool
     {
         return !$this->shared && 'read' === $this->held;

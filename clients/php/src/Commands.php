@@ -15,7 +15,7 @@ interface Commands
      * @param bool       $again Whether this owner may hold the lock already
      * @param float|null $wait  For how long to wait for the lock, if it can be waited for in the server
      *
-     * @return int|null The fencing number, 0 if there is none, null if the lock was not acquired
+     * @return int|null The fencing token, 0 if there is none, null if the lock was not acquired
      */
     public function acquire(string $name, string $owner, int $ttl, bool $again, ?float $wait = null): ?int;
 

@@ -9,8 +9,8 @@ namespace RedisLockModule\Symfony;
  */
 final class PhpRedisConnection implements Connection
 {
-    /** Milliseconds between two attempts to connect. */
-    private const PAUSE = 50;
+    /** Milliseconds between two attempts to connect: of no more attempts than phpredis makes anyway, each may take long. */
+    private const PAUSE = 200;
 
     private bool $isCluster;
 
@@ -38,7 +38,7 @@ final class PhpRedisConnection implements Connection
     /**
      * phpredis sends nothing twice. But if a connection ends right after a command was sent, it may connect again and
      * wait there for a reply that never comes: therefore the limits on what it waits for. If it can't connect it gives
-     * up after ten tries in one instant, and then its client fails until it is told to connect(): therefore the pauses.
+     * up after ten tries in one instant, and then its client fails until the application calls connect(): therefore the pauses.
      */
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
     {

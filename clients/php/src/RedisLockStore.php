@@ -19,7 +19,7 @@ use Symfony\Component\Lock\Store\ExpiringStoreTrait;
 
 /**
  * A store on the commands of the redis-lock module for Redis and Valkey. On a server without it the locks are exclusive
- * only and have no fencing numbers; they are the same keys, so clients with and without exclude each other.
+ * only and have no fencing tokens; they are the same keys, so clients with and without exclude each other.
  *
  * A Key is one hold. Its owner, "host:pid:uuid", is kept in it and is serialized with it. The first save() after a
  * delete() makes a new one.
@@ -149,7 +149,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     }
 
     /**
-     * The fencing number of this hold: higher than that of every earlier grant. For what can't be guarded, because it is
+     * The fencing token of this hold: higher than that of every earlier grant. For what can't be guarded, because it is
      * not on this server: it must refuse numbers below the highest that it has seen. Null if the lock is not held, or if
      * the server has no module.
      */
@@ -161,7 +161,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     /**
      * Runs a command in the instant in which this key holds the lock, and returns what the client makes of the reply.
      * If the lock was lost nothing has run, and it throws a LockConflictedException. So it does, and sends nothing, when
-     * the hold has ended as far as this process knows: the server compares the owner, and not the fencing number.
+     * the hold has ended as far as this process knows: the server compares the owner, and not the fencing token.
      *
      * The command is sent once. If the reply is lost it throws a LockStorageException, and the command may have run.
      * The client's prefix is not added to its keys. In a cluster they must be in the slot of the lock.

@@ -142,6 +142,20 @@ final class ModuleTest extends StoreTestCase
         self::assertLessThan(4, microtime(true) - $began);
     }
 
+    public function test_a_client_keeps_its_own_options(): void
+    {
+        $redis = self::client();
+        $own = [\Redis::OPT_READ_TIMEOUT => 7.5, \Redis::OPT_MAX_RETRIES => 3, \Redis::OPT_BACKOFF_BASE => 11, \Redis::OPT_BACKOFF_CAP => 700];
+        foreach ($own as $option => $value) {
+            $redis->setOption($option, $value);
+        }
+        $store = new RedisLockStore($redis, maxWait: 0.1);
+        $store->save($key = self::key());
+        self::assertConflict(fn () => $store->waitAndSave(self::key((string) $key)));
+        $store->guard($key, 'PING');
+        self::assertSame($own, array_combine(array_keys($own), array_map([$redis, 'getOption'], array_keys($own))));
+    }
+
     public function test_a_client_without_a_limit_of_its_own_gets_that_of_php_ini_back(): void
     {
         $redis = self::client();
@@ -165,7 +179,7 @@ final class ModuleTest extends StoreTestCase
     }
 
     /** @dataProvider libraries */
-    public function test_a_share_becomes_exclusive_as_soon_as_nobody_else_shares(string $library): void
+    public function test_a_share_becomes_exclusive_as_soon_as_no_other_owner_shares(string $library): void
     {
         foreach ([false, true] as $queue) {
             $store = self::store($library, queue: $queue);
@@ -179,7 +193,7 @@ final class ModuleTest extends StoreTestCase
                 self::store()->guard($bob, 'SET', "$bob:alone", 1);
             });
             self::waitUntil(fn () => self::server()->calls('lock.acquire') > $tried + 3);
-            self::assertSame(0, self::waiters($key)); // it keeps nobody from the lock meanwhile
+            self::assertSame(0, self::waiters($key)); // no other client is kept from the lock meanwhile
             $store->delete($ann);
             self::assertChildEnds($child);
             self::assertConflict(fn () => $store->saveRead($ann));

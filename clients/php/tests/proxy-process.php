@@ -2,10 +2,10 @@
 
 // Between a client and a server. Does something once, to the first request that contains WORD:
 //
-//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|stall|refuse|ERROR
+//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|refuse|refuse-at-once|stall|ERROR
 //
-// "refuse" loses the reply, and then refuses connections for half a second. An ERROR, such as "REPLACED by another",
-// is what it replies instead of the server.
+// "refuse" loses the reply, and then refuses connections for half a second. "at-once" is before the client reads. An
+// ERROR, such as "REPLACED by another", is what it replies instead of the server.
 
 [, $upstream, $word, $action] = $argv;
 $listener = stream_socket_server('tcp://127.0.0.1:0', $errno, $error) ?: exit($error);
@@ -53,12 +53,15 @@ for (;;) {
             }
             $losing[(int) $other] = true;
         } elseif (!$isClient && isset($losing[(int) $stream])) {
-            if ('stall' !== $action) {
-                unset($losing[(int) $stream]);
-                'refuse' === $action && fclose($listener);
-                $close($stream);
+            if ('stall' === $action) {
+                continue;
             }
-            if ('refuse' === $action) {
+            unset($losing[(int) $stream]);
+            str_ends_with($action, 'at-once') || usleep(20_000);
+            $refuses = str_starts_with($action, 'refuse');
+            $refuses && fclose($listener);
+            $close($stream);
+            if ($refuses) {
                 usleep(500_000);
                 $listener = stream_socket_server("tcp://$address", $errno, $error) ?: exit($error);
             }

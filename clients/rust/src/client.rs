@@ -18,7 +18,7 @@ pub(crate) struct Client<C> {
 }
 
 pub(crate) enum Reply {
-    /// With the fencing number, if the server has the module.
+    /// With the fencing token, if the server has the module.
     Granted(Option<u64>),
     /// Where it waits; zero: nowhere, because it was a try, or there is no waiting at the moment.
     Place(u64),

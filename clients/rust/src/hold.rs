@@ -42,7 +42,7 @@ pub(crate) enum Order {
 }
 
 impl<C: Connection> Hold<C> {
-    /// The fencing number, for what is not in the server: it is larger than those of all earlier grants.
+    /// The fencing token, for what is not in the server: it is larger than those of all earlier grants.
     ///
     /// None if the lock was acquired on a server without the module, which counts no grants. Where the number is
     /// needed, [require the module](crate::Lock::require_module): then there always is one.
@@ -99,7 +99,7 @@ impl<C: Connection> Hold<C> {
     /// Runs a command in the very instant in which the server sees that the lock is held, or not at all
     /// ([`Error::Lost`]). Of several locks, by the first.
     ///
-    /// The server compares the owner, and not the fencing number. So nothing is sent for a hold that is known to be
+    /// The server compares the owner, and not the fencing token. So nothing is sent for a hold that is known to be
     /// [lost](Hold::is_lost).
     ///
     /// It is sent once. Only a `ClusterConnection` sends any command again when a connection breaks: if the command

@@ -48,7 +48,7 @@ impl Known {
         if !logged.swap(true, Ordering::Relaxed) {
             log::warn!(
                 "the server has no LOCK commands (module redis-lock): locks are taken by SET NX; who waits polls, in \
-                 no order, and there is no fencing number"
+                 no order, and there is no fencing token"
             );
         }
     }

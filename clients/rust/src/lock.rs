@@ -97,7 +97,7 @@ impl<C: Connection> Lock<C> {
     }
 
     /// Refuses a server that has not loaded the module, with [`Error::NeedsModule`], instead of using what every server
-    /// can do: for who relies on the order of the waiters or on the [fencing number](Hold::fence).
+    /// can do: for who relies on the order of the waiters or on the [fencing token](Hold::fence).
     #[must_use]
     pub fn require_module(mut self) -> Lock<C> {
         self.client.requires_module = true;

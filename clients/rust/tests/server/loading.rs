@@ -76,7 +76,7 @@ async fn a_module_that_is_loaded_is_found_by_those_who_do_without() {
     let market = server.locks().await.lock(MARKET);
     market.acquire().await.unwrap().release().await.unwrap();
     load(&server).await;
-    eventually("there is a fencing number", async || {
+    eventually("there is a fencing token", async || {
         let hold = market.acquire().await.unwrap();
         let found = hold.fence().is_some();
         hold.release().await.unwrap();
