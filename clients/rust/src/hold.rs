@@ -2,7 +2,8 @@ use crate::client::Client;
 use crate::{Cause, Connection, Error, Loss, options};
 use redis::{Cmd, FromRedisValue};
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -89,8 +90,11 @@ impl<C: Connection> Hold<C> {
 
     /// Does the work while the lock is held. If it is lost the work is dropped at its next `await`.
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        // At each step of the work, since its keeper may not have run since a pause of the process.
+        let has_ended = poll_fn(|_| if self.is_lost() { Poll::Ready(()) } else { Poll::Pending });
         tokio::select! {
             biased;
+            () = has_ended => Err(self.loss_error()),
             () = self.lost() => Err(self.loss_error()),
             done = work => Ok(done),
         }

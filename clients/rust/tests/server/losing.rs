@@ -150,3 +150,18 @@ async fn what_was_found_to_be_lost_is_not_revived_by_a_reply_that_was_under_way(
     }
     server.nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn work_does_not_go_on_after_a_pause_in_which_the_hold_has_ended() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
+    let hold = market.acquire().await.unwrap();
+    let mut went_on = false;
+    let work = async {
+        std::thread::sleep(ms(400));
+        tokio::task::yield_now().await;
+        went_on = true;
+    };
+    assert!(matches!(hold.while_held(work).await, Err(Error::Lost(_))));
+    assert!(!went_on);
+}
