@@ -27,8 +27,6 @@ use std::{env, fs, iter};
 const TIMES: usize = 1_000;
 /// How many wait at the same time, where one connection hands on to the next.
 const CROWD: usize = 500;
-/// How many wait in all, one after the other.
-const MOST_PLACES: usize = TIMES + CROWD;
 /// How many servers are counted in each setting. Each draws other secrets for its hash tables, and so other names meet in
 /// them: that moves a count by some percent.
 const SERVERS: usize = 2;

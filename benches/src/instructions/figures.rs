@@ -11,9 +11,12 @@ use std::fmt::Write;
 use std::fs;
 use std::process::{Command, ExitCode};
 
-const HELD: [(&str, &str); 14] = [
+const HELD: [(&str, &str); 16] = [
     ("lock", "del"),
     ("shared", "del"),
+    // A share is not much dearer for those of others: few, which the server looks through, or many.
+    ("shared_beside_10", "shared"),
+    ("shared_beside_100", "shared"),
     ("check", "get"),
     // Others pay nothing before the first lock, and no more than this after it, …
     ("expire_with_the_module", "expire"),

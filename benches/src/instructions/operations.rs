@@ -1,6 +1,5 @@
 //! What is counted, as `operations.txt` lists it.
 
-use super::MOST_PLACES;
 use super::server::{Expected, Step};
 use anyhow::{Context, Result, bail};
 
@@ -84,13 +83,13 @@ fn read(line: &str) -> Result<Vec<Operation>> {
         in_turn: false,
     };
     for said in before.split("; ").filter(|said| !said.is_empty()) {
-        match (said, said.strip_prefix("each ")) {
+        match (said, said.split_once(" times ")) {
             ("in turn", _) => operation.in_turn = true,
             // From Redis 8.2 on the module asks to be told of no more, after a hundred events that it did not need, at
             // the beginning of a turn of the server's loop. What is counted comes in few turns, and these each in one.
             ("unneeded", _) => operation.before.extend(vec![step("SET price 5 -> ok", 0)?; 150]),
-            (_, Some(each)) => {
-                let places = (1..=MOST_PLACES).map(|place| step(each, place));
+            (_, Some((times, said))) => {
+                let places = (1..=times.parse()?).map(|place| step(said, place));
                 operation.before.extend(places.collect::<Result<Vec<_>>>()?);
             }
             (said, None) => operation.before.push(step(said, 0)?),
