@@ -412,7 +412,9 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
 /// The names of the functions below these folders, tests among them.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut folders = ["src", "tests", "benches"].map(String::from).to_vec();
+    let mut folders = ["src", "tests", "benches", "clients/python/tests", "clients/rust/tests"]
+        .map(String::from)
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder)).unwrap() {
             let entry = entry.unwrap();
@@ -422,6 +424,10 @@ fn functions() -> BTreeSet<String> {
             } else if path.ends_with(".rs") {
                 for rest in read(&path).split("fn ").skip(1) {
                     names.extend(rest.split_once("()").map(|(name, _)| name.to_owned()));
+                }
+            } else if path.ends_with(".py") {
+                for rest in read(&path).split("def ").skip(1) {
+                    names.extend(rest.split_once('(').map(|(name, _)| name.to_owned()));
                 }
             }
         }
