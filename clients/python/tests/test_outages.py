@@ -91,13 +91,25 @@ def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner(server, pro
 
     def acquired():
         with suppress(redis.ConnectionError):
-            return lock.acquire(token="ann")
+            return lock.acquire(token="ann", blocking_timeout=1)
 
     eventually(acquired)
-    eventually(lambda: "redis-lock release" not in [thread.name for thread in threading.enumerate()])
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
     assert server.watcher.db.get("market") == "ann" and lock.owned()
     lock.release()
     assert is_free(server)
+    close(client)
+
+
+def test_a_release_goes_on_after_its_owner_has_tried_to_acquire_anew(server, proxy):
+    client = redis.Redis(port=proxy.port, **no_retries())
+    lock = Lock(client, "market", timeout=TTL)
+    assert lock.acquire(token="ann")
+    proxy.go_down(0.5)
+    for failing in (lock.release, lambda: lock.acquire(token="ann"), lambda: lock.acquire(token="ann", blocking=False)):
+        with pytest.raises(redis.ConnectionError):
+            failing()
+    eventually(lambda: is_free(server), what="it is still held")
     close(client)
 
 
@@ -112,7 +124,7 @@ async def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner_in_ta
     acquired = False
     while not acquired:
         with suppress(redis.ConnectionError):
-            acquired = await lock.acquire(token="ann")
+            acquired = await asyncio.wait_for(lock.acquire(token="ann"), 20)
         await asyncio.sleep(0.001)
     await asyncio.wait_for(asyncio.gather(*(asyncio.all_tasks() - before)), 20)
     assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann" and await lock.owned()

@@ -69,7 +69,7 @@ class Core:
 
     async def acquire(self, request: Request) -> Optional[Grant]:
         server, waits = self.link.server, not request.is_over()
-        if not await self._call_off_withdrawals(request):
+        if not await self._withdraw_before(request):
             return None
 
         async def attempt() -> Optional[Grant]:
@@ -261,14 +261,20 @@ class Core:
         self.link.server.withdrawals.append(withdrawal)
         self.link.go_on(withdrawal)
 
-    async def _call_off_withdrawals(self, request: Request) -> bool:
-        """The caller has used this owner before: what was to be withdrawn of it would be what comes now. False if one is
-        on its way to the server."""
+    async def _withdraw_before(self, request: Request) -> bool:
+        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now: so it
+        is withdrawn first. False if that is on its way to the server, and may be heard later."""
         known = [one for one in list(self.link.server.withdrawals) if one.is_of(self.spelling.keys, request.owner)]
         for one in known:
             one.is_called_off = True
         while any(one.is_busy for one in known) and not request.is_over():
             await self.link.sleep(request.for_a_while(0.01))
+        if known:
+            try:
+                await self._within(request, lambda: self.release(request.owner))
+            except BaseException:
+                self.withdraw_in_background(request.owner, max(one.until for one in known))
+                raise
         return not any(one.is_busy for one in known)
 
     # What is done with a hold

@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from ._ear import BEAT, LINGERS, Ear
 from ._errors import may_not_listen
 
-_FOR_EVER = 1e8  # asyncio's connections take None for "as long as the client says"
+FOR_EVER = 1e8  # asyncio's connections take None for "as long as the client says"
 
 
 class TaskEar(Ear):
@@ -62,7 +62,7 @@ class TaskEar(Ear):
 
     @staticmethod
     async def _read(connection: Any) -> Any:
-        return await connection.read_response(disable_decoding=True, push_request=True, timeout=_FOR_EVER)
+        return await connection.read_response(disable_decoding=True, push_request=True, timeout=FOR_EVER)
 
     def _tick(self, connection: Any) -> None:
         """Closes it when no task waits any more, or the server does not answer."""

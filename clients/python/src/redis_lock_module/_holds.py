@@ -10,7 +10,6 @@ import math
 import os
 import threading
 import time
-from contextlib import suppress
 from typing import Any, Callable, Generic, List, Optional, Type, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -97,9 +96,11 @@ class Hold:
         self._how_lost = f"{how}, {max(0.0, time.monotonic() - self._term.began):.1f} seconds after it was acquired"
         self._stop()
         self._lost.set()
-        with suppress(IndexError):  # several threads may find it out at once
+        try:
             self._untold.pop()
-            self._tell()
+        except IndexError:  # another thread has found it out in this moment, and tells it
+            return
+        self._tell()
 
     def _lost_while_held(self, error_of_the_work: Optional[BaseException]) -> LockNotOwnedError:
         error = LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)

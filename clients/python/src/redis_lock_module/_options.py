@@ -55,23 +55,13 @@ def optional_flag(name: str, value: Any) -> Optional[bool]:
     return None if value is None else flag(name, value)
 
 
-def limit(value: Any) -> Optional[int]:
+def whole_number(name: str, value: Any, least: int) -> Optional[int]:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"limit must be a whole number, not {value!r}")
-    if not 1 <= value < 2**63:
-        raise ValueError(f"limit must be at least 1, not {value!r}")
-    return value
-
-
-def max_queue(value: Any) -> Optional[int]:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"max_queue must be a whole number, not {value!r}")
-    if not 0 <= value < 2**63:
-        raise ValueError(f"max_queue must be at least 0, not {value!r}")
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if not least <= value < 2**63:
+        raise ValueError(f"{name} must be at least {least}, not {value!r}")
     return value
 
 

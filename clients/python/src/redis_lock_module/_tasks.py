@@ -19,7 +19,7 @@ from redis.cluster import RedisCluster as ThreadRedisCluster
 from redis.exceptions import LockError, LockNotOwnedError, RedisError, ResponseError, TimeoutError
 
 from . import _options
-from ._ear_of_tasks import ear_of
+from ._ear_of_tasks import FOR_EVER, ear_of
 from ._errors import DeadlockError, NotOwner, is_deadlock
 from ._holds import Hold as AnyHold
 from ._holds import Holds, LockBase
@@ -30,7 +30,6 @@ from ._words import Name
 
 logger = logging.getLogger("redis_lock_module")
 
-_FOR_EVER = 1e8  # asyncio's connections take None for "as long as the client says"
 _PATIENCE = 2.0  # for how long a task that gives up waits for what it gives up, in seconds
 _PAUSE = 0.1  # so long after a RELEASE the wait that it ends must have been answered
 _background: Set["asyncio.Task[Any]"] = set()  # the loop itself keeps no task alive
@@ -62,7 +61,7 @@ class TaskLine(Line):
         if limit is None:
             return await self.connection.read_response(disable_decoding=raw)
         # This call alone waits so long, whatever time the client has for others.
-        reading = self.connection.read_response(timeout=_FOR_EVER)
+        reading = self.connection.read_response(timeout=FOR_EVER)
         try:
             return await asyncio.wait_for(reading, None if limit == math.inf else limit)
         except asyncio.TimeoutError:

@@ -20,8 +20,8 @@ class Spelling:
 
     def __init__(self, name: Names, shared: bool, limit: Optional[int], max_queue: Optional[int] = None) -> None:
         _options.flag("shared", shared)
-        _options.limit(limit)
-        _options.max_queue(max_queue)
+        _options.whole_number("limit", limit, 1)
+        _options.whole_number("max_queue", max_queue, 0)
         if shared and limit is not None:
             raise ValueError("a lock is either shared or has a limit, which shares it too")
         self.names: Tuple[Name, ...] = _options.names(name)
