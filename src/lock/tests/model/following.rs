@@ -128,7 +128,10 @@ impl Model {
         match deed {
             Deed::Acquire(.., Ok(Acquired::Held(fence))) if *fence > self.highest => {
                 let after = |grant: &Grant| grant.1.is_some_and(|one| one > *fence);
-                grants.iter().position(after).unwrap_or(grants.len())
+                // A retry of what a waiter of its owner has just been granted comes last.
+                let is_retry = grants.iter().any(|grant| grant.1 == Some(*fence));
+                let after = grants.iter().position(after).filter(|_| !is_retry);
+                after.unwrap_or(grants.len())
             }
             Deed::Release(..) => 0,
             _ => grants.len(),

@@ -142,13 +142,16 @@ impl Watch {
         Ok(())
     }
 
-    /// Is what this owner held of this lock granted to a place of its, and not claimed?
+    /// Is what this owner held of this lock granted to a place of its, and not claimed? Not after a demotion, when
+    /// nothing is known of a hold but its key.
     fn is_unclaimed(&self, lock: Lock, owner: Owner, was: &BTreeMap<No, Wait>) -> bool {
         let hold = (lock, owner);
         let mut wants = was.values().filter(|one| one.wants(lock, owner));
         let is_replied =
             |one: &Wait| one.ticket.is_some_and(|ticket| self.replied.contains(&ticket));
-        !self.foreign.contains(&hold)
+        let is_known = self.before.hold(lock, owner).is_none_or(|held| held.fence.is_some());
+        is_known
+            && !self.foreign.contains(&hold)
             && !self.told.contains_key(&hold)
             && !wants.clone().any(is_replied)
             && wants.any(|one| one.ticket.is_none() && one.is_granted())
