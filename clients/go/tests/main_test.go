@@ -3,9 +3,12 @@
 package tests
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) {
@@ -17,5 +20,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "REDIS_LOCK_MODULE must name the module's file")
 		os.Exit(1)
 	}
+	redis.SetLogger(silent{}) // go-redis writes down each connection that breaks, and here most do
 	os.Exit(m.Run())
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...interface{}) {}

@@ -95,6 +95,13 @@ func (s *server) do(args ...any) any {
 	return reply
 }
 
+// text is the value of a string, empty if there is none.
+func (s *server) text(key string) string {
+	s.t.Helper()
+	text, _ := s.do("GET", key).(string)
+	return text
+}
+
 // info is what LOCK.INFO says in a field; 0 of a lock that has neither holder nor waiter.
 func (s *server) info(key, field string) int64 {
 	s.t.Helper()
