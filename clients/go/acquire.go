@@ -89,7 +89,11 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			if reply.place != a.place {
 				a.place, a.pauses = reply.place, pauses{}
 			}
-			pause = a.pauses.next(min(a.lock.retryInterval, a.lease/3))
+			longest := a.lock.retryInterval
+			if a.place > 0 { // else it would lapse
+				longest = min(longest, a.lease/3)
+			}
+			pause = a.pauses.next(longest)
 		case errors.Is(err, ErrNoConnection):
 			a.polls = true
 			continue
@@ -118,14 +122,22 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			return nil, err
 		}
 
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !a.pause(ctx, pause) {
 			return nil, a.gaveUp(ctx)
 		}
 	}
+}
+
+// pause reports whether ctx has not ended meanwhile.
+func (a *attempt) pause(ctx context.Context, pause time.Duration) bool {
+	var woken <-chan struct{}
+	if a.waits && a.client.server.module.isMissing() {
+		var leave func()
+		woken, leave = a.client.plain.wait(a.lock.keys[0])
+		defer leave()
+	}
+	sleep(ctx, woken, pause)
+	return ctx.Err() == nil
 }
 
 // ask sends the next request: one that waits in the server if there is a connection for it, else one that keeps a place.

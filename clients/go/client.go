@@ -25,6 +25,7 @@ type Client struct {
 	settings settings
 	prefix   string
 	named    named
+	plain    neighbours
 
 	mu         sync.Mutex
 	background int           // goroutines that still release something

@@ -305,6 +305,7 @@ func (h *Hold) Release(ctx context.Context) error {
 			inBackground()
 			return notReleased(context.Cause(limited))
 		case err == nil:
+			h.client.plain.wake(h.lock.keys[0])
 			if unanswered {
 				inBackground()
 			}

@@ -84,6 +84,35 @@ func TestWithoutTheModuleWaitersPollAtTheIntervalThatTheUserChose(t *testing.T) 
 	})
 }
 
+func TestWithoutTheModuleAReleaseWakesAWaiterOfItsProcess(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startBare(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", minute)
+		var all sync.WaitGroup
+		for i := 0; i < 5; i++ {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				hold, err := locks.Lock(within(t, minute), "market", minute, redislock.RetryInterval(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := hold.Release(background); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(6 * time.Second) // by now they pause for five seconds
+		began := time.Now()
+		release(t, hold)
+		if all.Wait(); time.Since(began) > 1500*time.Millisecond {
+			t.Error(time.Since(began))
+		}
+	})
+}
+
 func TestWithoutTheModuleNoTwoHoldALock(t *testing.T) {
 	each(t, func(t *testing.T, k kind) {
 		s := startBare(t)

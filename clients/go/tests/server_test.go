@@ -21,6 +21,7 @@ type server struct {
 	port    int
 	options []string
 	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
 	admin   *redis.Client
 }
 
@@ -58,13 +59,18 @@ func (s *server) run() bool {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.ended = make(chan struct{})
+	go func(process *exec.Cmd, ended chan struct{}) {
+		_ = process.Wait()
+		close(ended)
+	}(s.process, s.ended)
 	s.admin = redis.NewClient(&redis.Options{Addr: s.address(), MaxRetries: -1})
 	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
 		info, err := s.admin.Info(context.Background(), "server").Result()
 		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.process.Process.Pid)) {
 			return true
 		}
-		if err == nil { // another server's port
+		if err == nil || s.hasEnded() { // it is another server's port
 			break
 		}
 	}
@@ -75,7 +81,16 @@ func (s *server) run() bool {
 
 func (s *server) kill() {
 	_ = s.process.Process.Kill()
-	_ = s.process.Wait()
+	<-s.ended
+}
+
+func (s *server) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *server) signal(signal syscall.Signal) {
