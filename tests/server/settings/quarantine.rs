@@ -93,7 +93,7 @@ fn a_start_without_data_and_a_load_into_a_running_server_begin_with_none() {
     cmd!(client, "SET", "data", "x");
     let path = server.module_path();
     server.wait_until_unloaded();
-    let loaded = cmd!(client, "MODULE", "LOAD", &path, "quarantine", 600_000);
+    let loaded = cmd!(client, "MODULE", "LOADEX", &path, "CONFIG", "lock.quarantine", 600_000);
     assert_eq!(loaded, "OK");
     client.acquire("k", "a");
     // Nor does the setting alone begin one.
