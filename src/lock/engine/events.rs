@@ -35,10 +35,10 @@ impl Locks {
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
         // If it is reserved by that, it has expired by the wall clock alone, and the holds last.
-        if !(has_expired && self.holds.reserve_after_event(name.borrow(), now)) {
-            if self.lose_all(name.borrow(), (why, Seen::AtOnce), now) > 0 && has_expired {
-                self.outbox.expired.push_back(name.clone());
-            }
+        let is_reserved = has_expired && self.holds.reserve_after_event(name.borrow(), now);
+        let are_lost = !is_reserved && self.lose_all(name.borrow(), (why, Seen::AtOnce), now) > 0;
+        if are_lost && has_expired {
+            self.outbox.expired.push_back(name.clone());
         }
         self.waiting.note(name);
     }
