@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 
@@ -257,7 +256,8 @@ def test_a_child_that_leaves_the_with_does_not_release_what_its_parent_holds(ser
 # A pause
 
 
-LOOKS = {"held": lambda one: one.held, "lost": lambda one: not one.lost.is_set(), "fence": lambda one: one.fence is not None}
+LOOKS = {"held": lambda one: one.held, "lost": lambda one: not one.lost.is_set(),
+         "fence": lambda one: one.fence is not None}
 
 
 def pause(monkeypatch, seconds):

@@ -262,8 +262,8 @@ class Core:
         self.link.go_on(withdrawal)
 
     async def _withdraw_before(self, request: Request) -> bool:
-        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now: so it
-        is withdrawn first. False if that is on its way to the server, and may be heard later."""
+        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now: so
+        it is withdrawn first. False if that is on its way to the server, and may be heard later."""
         known = [one for one in list(self.link.server.withdrawals) if one.is_of(self.spelling.keys, request.owner)]
         for one in known:
             one.is_called_off = True

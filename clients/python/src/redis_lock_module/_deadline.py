@@ -1,5 +1,5 @@
-"""What a thread waits for no longer than it has time: redis-py connects and tries again as long as it sees fit, and no other
-thread can interrupt it. So another thread does that, and is left alone with it when the time is over."""
+"""What a thread waits for no longer than it has time: redis-py connects and tries again as long as it sees fit, and no
+other thread can interrupt it. So another thread does that, and is left alone with it when the time is over."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Errand(Generic[T]):
 
 
 def in_time(seconds: float, work: Callable[[], T], too_late: Callable[[Optional[T]], object]) -> T:
-    """What comes of the work. If that takes longer, TimeoutError; then `too_late` gets what has come of it at last, None if
-    that was an error."""
+    """What comes of the work. If that takes longer, TimeoutError; then `too_late` gets what has come of it at last, None
+    if that was an error."""
     if seconds <= 0:
         raise TimeoutError("no reply in time")
     errand = Errand(work, too_late)

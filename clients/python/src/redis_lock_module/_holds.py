@@ -46,8 +46,8 @@ class Hold:
 
     @property
     def held(self) -> bool:
-        """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after a
-        pause of the process the first look says so."""
+        """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after
+        a pause of the process the first look says so."""
         self._look()
         return not self._over and not self._is_going_on and not self._lost.is_set()
 
@@ -120,7 +120,7 @@ class Hold:
 
     async def _do_release(self) -> None:
         if self._pid != os.getpid():
-            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child of it",
+            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child",
                                     lock_name=self.name)
         if self._is_superseded():
             self._look()

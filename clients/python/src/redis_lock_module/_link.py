@@ -87,8 +87,8 @@ class Link:
         raise NotImplementedError
 
     async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:
-        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it. For a request
-        it is waited for no longer than that listens for replies."""
+        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it. A request
+        waits for it no longer than it listens for replies."""
         raise NotImplementedError
 
     async def sleep(self, seconds: float) -> None:

@@ -3,8 +3,8 @@
 The key is the same as with it, its value is the owner, and its expiry the end: so clients with and without the module
 exclude each other, and a hold that was taken in one way is released, renewed and guarded in the other.
 
-What has to compare and act in one step does so by a script, which is one round trip. For users who may not run one, and to
-guard any command at all, it is done by WATCH and MULTI on a connection of its own.
+What has to compare and act in one step does so by a script, which is one round trip. For users who may not run one, and
+to guard any command at all, it is done by WATCH and MULTI on a connection of its own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What may still be in the server though its caller was given an error: what is left of a request, or a hold whose release
-has failed. It is released in the background until the server has heard of it, or it has expired."""
+"""What may still be in the server though its caller got an error: what is left of a request, or a hold whose release has
+failed. It is released in the background until the server has heard of it, or it has expired."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Withdrawal:
         """Tries, if there is something left to do."""
         self.is_busy = True
         try:
-            over = (self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner))
+            over = self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner)
         finally:
             self.is_busy = False
         withdrawals = self._core.link.server.withdrawals
@@ -48,8 +48,8 @@ class Withdrawal:
 
 
 class Withdrawals:
-    """Those of a pool that threads use. When the server does not answer, hundreds of requests fail in a moment: one thread
-    withdraws them, one after the other."""
+    """Those of a pool that threads use. When the server does not answer, hundreds of requests fail in a moment: one
+    thread withdraws them, one after the other."""
 
     def __init__(self) -> None:
         self._all: Deque[Withdrawal] = deque()
