@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -94,7 +95,7 @@ func (s *server) connect(ctx context.Context, l *lock) (Doer, func(), error) {
 		return s.doer, func() {}, nil
 	}
 	conn, err := s.connector.Connect(ctx, l.keys[0])
-	if err == ErrNoConnection {
+	if errors.Is(err, ErrNoConnection) {
 		return s.doer, func() {}, nil
 	}
 	if err != nil {
