@@ -48,7 +48,8 @@ func New(doer Doer, options ...Option) *Client {
 // Lock waits for the lock of this key until it has it or ctx ends; then the error is [ErrNotObtained] and that of ctx.
 // The hold expires ttl after the grant, unless it is renewed.
 //
-// If the server can't be reached or does not reply, requests are retried for ten seconds before Lock fails.
+// If the server can't be reached, requests are retried for ten seconds before Lock fails. A server that is there but does
+// not reply can't be told from a long wait: then only ctx ends it.
 func (c *Client) Lock(ctx context.Context, key string, ttl time.Duration, options ...Option) (*Hold, error) {
 	return c.LockAll(ctx, []string{key}, ttl, options...)
 }
