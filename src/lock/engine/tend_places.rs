@@ -28,6 +28,8 @@ impl Locks {
             && let Some(ticket) = self.waiting.places().overdue_claim(turn.now)
         {
             if !turn.keys.is_writable() {
+                // What refuses our writes may keep the owner from asking too, and be over before the claim is ended.
+                self.waiting.check_kept_back(turn, ticket);
                 self.put_off = Some(turn.now.plus(PAUSE));
                 break;
             }

@@ -223,6 +223,9 @@ impl Holds {
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
             self.note_in_step(name, others_agree);
+        } else if self.wall.steps() > 0 {
+            // What was noted after an earlier step is not true of this expiry after the next one.
+            self.note_in_step(name, false);
         }
     }
 

@@ -25,6 +25,9 @@ impl Record for InStep {
 impl Ledger {
     /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
     pub fn note_in_step(&mut self, key: &[u8], wall: Option<WallClock>) {
+        if wall.is_none() && self.in_step.is_empty() {
+            return;
+        }
         let key = self.print(key);
         match wall {
             Some(wall) => {

@@ -130,6 +130,16 @@ impl Model {
         }
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
         hold.by_wall |= prolonged == Some(end) && hold.until != end;
+        // It had no end of its own, and a command has given it one.
+        if let Some(own) = end.filter(|_| hold.by_wall && !self.is_stepping)
+            && hold.until != end
+            && hold.or_until.contains(&end)
+            && prolonged != Some(end)
+        {
+            let or_by_wall = hold.or_by_wall;
+            hold.is_set_to(own);
+            hold.or_by_wall |= or_by_wall;
+        }
         (hold.until, hold.or_later) = (end, false);
         // What is shown may be either of two ends that are a millisecond apart.
         hold.or_until.retain(|one| *one != end && is_shown(one));

@@ -166,8 +166,10 @@ impl Model {
                 if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
                 }
-                // Whether an operator is ending it may be forgotten.
-                if own.is_loose || own.came_back {
+                // Whether an operator is ending it may be forgotten. And a share that another client has written may
+                // have no end of its own, but that of its key.
+                let ends_with_key = own.by_wall && own.how == How::Shared;
+                if own.is_loose || own.came_back || ends_with_key {
                     own.or_until.extend([before, Some(wanted)]);
                     own.or_by_wall |= by_wall;
                 }

@@ -433,3 +433,21 @@ fn asking_again_after_a_step_back_prolongs_a_hold_by_no_more_than_its_ttl() {
         assert!(server.was_granted(ben).is_some(), "{way}");
     }
 }
+
+/// No tick comes in between.
+#[test]
+fn a_hold_lasts_although_its_key_goes_too_early_and_an_earlier_hold_was_written_after_an_earlier_step()
+ {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        server.takes(&[OTHER], alone("ann"));
+        server.step(-50);
+        server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+        server.lags_until(2000);
+        server.step(-50);
+        server.takes(&[LOCK], Plea { ttl: 40, ..plea });
+        server.step(50);
+        server.expire_cycle(&[LOCK]);
+        assert_eq!(left_of(&mut server, "ann"), Some(40));
+    }
+}

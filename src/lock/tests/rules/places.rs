@@ -410,6 +410,21 @@ fn owners_have_their_time_from_when_they_can_ask_again() {
 }
 
 #[test]
+fn an_owner_has_another_turn_after_a_short_pause_in_which_its_claim_ended() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.asks(&[LOCK], Plea { patience: place(470), ..alone("ben") }).unwrap();
+    let cid = server.waits("cid", 100);
+    server.at(469);
+    (server.keys.paused, server.keys.keeps_back) = (true, true);
+    server.at(471);
+    (server.keys.paused, server.keys.keeps_back) = (false, false);
+    server.at(500);
+    assert_eq!(server.holder().unwrap().0, "ben");
+    assert_eq!(server.was_granted(cid), None);
+}
+
+#[test]
 fn a_client_that_could_not_ask_has_one_turn_of_all_the_time_that_it_is_owed() {
     let mut server = server();
     server.gets("ann", 50_000);

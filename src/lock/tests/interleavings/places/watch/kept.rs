@@ -153,7 +153,8 @@ impl Watch {
                         // It may end before it has its turn again.
                         let is_denied = self.denied == Some(place.owner);
                         let is_forged = self.is_forged(&place);
-                        next.perhaps |= is_denied || is_forged || self.drains || !server.master;
+                        let is_ending = is_denied || is_forged || self.is_tied_off(&place);
+                        next.perhaps |= is_ending || self.drains || !server.master;
                         self.waits.insert(no, next);
                         continue;
                     }
@@ -204,6 +205,11 @@ impl Watch {
                 && Self::is_granted_to_blocked(lock, place.owner, &self.waits)
         };
         place.state == State::Waiting && place.perhaps && place.locks.iter().any(is_its)
+    }
+
+    /// Has the connection closed that it ends with?
+    fn is_tied_off(&self, place: &Wait) -> bool {
+        place.plea.session && self.closed.contains(&place.plea.client)
     }
 
     /// Has it lost what it was granted, and has another client written that in its owner's name?
@@ -340,7 +346,8 @@ impl Watch {
             if place.is_for(locks, plea.owner) && !plea.is_like(&place.plea, locks) && matches!(plea.patience, Patience::Place(_)));
         let lapsed = place.least <= now && !is_hidden;
         let ends = (!server.master || self.drains) && !is_hidden;
-        let tied = place.plea.session && self.closed.contains(&place.plea.client);
+        // One whose grant is gone may be asked for before it is ended with its connection.
+        let tied = self.is_tied_off(place) && !is_hidden;
         let denied = self.denied == Some(owner) && !is_hidden;
         let holds = any(&|lock| {
             self.before.hold(lock, owner).is_some() || self.seen.hold(lock, owner).is_some()
@@ -444,12 +451,15 @@ impl Watch {
         let is_gone = |one: &Wait| is_late(one) && one.most < now + u64::from(is_sure(one));
         let lapsed = (self.waits).extract_if(.., |_, one| is_gone(one));
         self.counts.unclaimed += lapsed.count() as u64;
+        let closed = &self.closed;
+        let is_tied_off = |one: &Wait| one.plea.session && closed.contains(&one.plea.client);
+        let tied = (self.waits).extract_if(.., |_, one| one.is_hidden && is_tied_off(one));
+        self.counts.tied += tied.count() as u64;
         for (no, place) in self.waits.iter().filter(|(_, one)| one.ticket.is_none()) {
             let what = || format!("at {now}: {no}, {place:?}");
             let is_kept = place.most > now || place.most == now && place.is_granted();
             ensure(self.keeps_back || is_kept, || format!("still there {}", what()))?;
-            let tied = place.plea.session && self.closed.contains(&place.plea.client);
-            ensure(!tied, || format!("its connection has closed {}", what()))?;
+            ensure(!self.is_tied_off(place), || format!("its connection has closed {}", what()))?;
             ensure(server.master && !self.drains || place.is_granted(), || {
                 format!("keeps its place {}", what())
             })?;
