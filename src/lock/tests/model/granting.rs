@@ -46,7 +46,9 @@ impl Model {
         }
         if let Some(own) = own {
             let breaks = if surely {
-                own.breaking.is_some() && !own.is_loose
+                // After a step another client may have written anew what is not known here, and had gone.
+                let is_unknown = self.is_stepped && own.fence.is_none();
+                own.breaking.is_some() && !own.is_loose && !is_unknown
             } else {
                 self.may_be_breaking(own)
             };
