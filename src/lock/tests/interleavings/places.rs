@@ -129,7 +129,9 @@ impl World {
     }
 
     fn lag_to(&mut self, to: Ms) {
-        let from = self.now();
+        // A tick may have been due for longer.
+        let due = self.server.due().filter(|&due| due > 0);
+        let from = due.map_or(self.now(), |due| due.min(self.now()));
         self.go(to);
         self.watch.was_late(from, to);
     }
