@@ -48,7 +48,10 @@ impl Command for Break {
 fn options(mut words: Args<'_>, now: Now) -> Result<lock::Break, Fault> {
     let (mut grace, mut force) = (None, false);
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"GRACE") && grace.is_none() {
+        if word.eq_ignore_ascii_case(b"GRACE") {
+            if grace.is_some() {
+                return Err(Fault::Twice("GRACE"));
+            }
             let said = words.next().ok_or(Fault::Words("GRACE needs a number"))?;
             let is = || format!("the time after GRACE is {}", shown(said));
             let length = integer(said).ok_or_else(|| Fault::Integer(is()))?;

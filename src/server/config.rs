@@ -33,6 +33,9 @@ const NUMBERS: [Number; 10] = [
 
 const DRAIN: &CStr = c"drain";
 
+/// What the module's file is called.
+const FILE: &[u8] = b"libredis_lock.so";
+
 /// What an operator has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -124,14 +127,21 @@ fn apply(settings: &mut Settings, name: &[u8], value: &[u8]) -> Option<()> {
 pub fn unlike(file: &[u8]) -> Vec<String> {
     let now = settings().clone();
     let mut there = now.clone();
+    let mut has_words = false;
     for line in file.split(|byte| *byte == b'\n') {
-        if let [name, value] = *words_of(line) {
-            apply(&mut there, name, value);
+        match *words_of(line) {
+            [name, value] => _ = apply(&mut there, name, value),
+            [first, path, _, ..] => {
+                has_words |= first.eq_ignore_ascii_case(b"loadmodule") && path.ends_with(FILE);
+            }
+            _ => {}
         }
     }
+    let words = "words follow the path in the line loadmodule, with which no server starts";
     (each(&now).zip(each(&there)))
         .filter(|(is, would_be)| is != would_be)
         .map(|((name, is), (_, would_be))| format!("{name} is {is} and not {would_be}"))
+        .chain(has_words.then(|| words.to_owned()))
         .collect()
 }
 

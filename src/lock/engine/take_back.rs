@@ -102,6 +102,7 @@ impl Locks {
         turn.keys.remove(name);
         let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
+        self.holds.note_written(name, Hold::Shared, deadline, turn.now);
         if let Some(entry) = share.entry {
             let entry = Entry { end: Some(deadline), ..entry };
             self.holds.ledger(name.db).write(name.key, owner, Hold::Shared, entry);

@@ -171,6 +171,12 @@ impl Holds {
         !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
     }
 
+    /// Of how many keys it is noted by which clock they were written.
+    #[cfg(test)]
+    pub fn notes_of_steps(&self) -> usize {
+        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
+    }
+
     /// Frees some of what is forgotten, and removes some records of slots that have left.
     pub fn clean_up(&mut self, now: Now) {
         let is_stepped = self.wall.is_stepped(now);

@@ -223,16 +223,24 @@ impl Holds {
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
             self.note_in_step(name, others_agree);
-        } else if self.wall.steps() > 0 {
-            // What was noted after an earlier step is not true of this expiry after the next one.
-            self.note_in_step(name, false);
+        } else if self.wall.settle() {
+            // What was noted of the keys of earlier holds is not true of this one's after the next step.
+            for (_, ledger) in self.ledgers.iter_mut() {
+                ledger.forget_steps(&mut self.discarded);
+            }
         }
     }
 
     /// The expiry of this key, and all ends in it, are right by the present wall clock; or it isn't known.
     fn note_in_step(&mut self, name: NameRef<'_>, is_known: bool) {
         let wall = is_known.then_some(self.wall);
-        self.ledger(name.db).note_in_step(name.key, wall);
+        let ledger = self.ledger(name.db);
+        ledger.note_in_step(name.key, wall);
+        // They outlast their locks, and steps may matter for days.
+        if ledger.has_idle_notes() {
+            let ledger = self.ledgers.open(name.db);
+            ledger.forget_steps(&mut self.discarded);
+        }
     }
 
     /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns

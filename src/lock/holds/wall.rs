@@ -56,6 +56,14 @@ impl WallClock {
         self.stepped_until = self.last_end.saturating_add_signed(set_back);
     }
 
+    /// Steps matter no more: all keys that were written by an earlier clock have expired. Returns whether there was one.
+    #[inline]
+    pub fn settle(&mut self) -> bool {
+        let was_stepped = self.furthest != self.ahead || self.least != self.ahead;
+        (self.furthest, self.least) = (self.ahead, self.ahead);
+        was_stepped
+    }
+
     /// May the wall clock have passed the expiry that was written last for a hold that was first granted by this
     /// number, and ends at `end`? Not if that was after the last step. `written` says how far the clock was ahead
     /// then; where it is unknown, the earliest expiry counts that may have been written.
@@ -84,6 +92,9 @@ mod tests {
         let written = |ahead, ms| wall.may_have_passed(7, Some(ahead), at(5000).ms(), at(ms));
         assert!(!written(10_000, 1001), "renewed since");
         assert!(written(4000, 1001) && written(6000, 1001), "renewed between the steps");
+        assert!(wall.settle() && !wall.settle());
+        wall.set(-9900, 40);
+        assert!(!wall.may_have_passed(31, None, at(5000).ms(), at(4000)), "not by so small a step");
         wall.set(-10_000, 30);
         assert!(!passed(&wall, 1005));
     }

@@ -7,7 +7,8 @@ use crate::lock::holds::wall::WallClock;
 use crate::lock::words::{Ahead, Print};
 
 /// The expiry of this key was written, or seen to be right, after so many steps of the wall clock. The note stays when
-/// the lock is released: each later hold renews it as it is written.
+/// the lock is released: each later hold renews it as it is written. Without one the earliest expiry counts that may
+/// have been written, so a note may be dropped at any time.
 #[derive(Debug)]
 pub struct InStep {
     key: Print,
@@ -15,6 +16,9 @@ pub struct InStep {
     steps: u64,
     ahead: Ahead,
 }
+
+/// So many notes are no burden.
+const FEW_NOTES: usize = 256;
 
 impl Record for InStep {
     fn print(&self) -> Print {
@@ -25,9 +29,6 @@ impl Record for InStep {
 impl Ledger {
     /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
     pub fn note_in_step(&mut self, key: &[u8], wall: Option<WallClock>) {
-        if wall.is_none() && self.in_step.is_empty() {
-            return;
-        }
         let key = self.print(key);
         match wall {
             Some(wall) => {
@@ -49,7 +50,18 @@ impl Ledger {
         Some(self.in_step.get(self.print(key))?.ahead)
     }
 
-    /// No step of the clock matters any more.
+    /// Are there many more notes than locks that are held?
+    pub fn has_idle_notes(&self) -> bool {
+        let held = self.exclusive.len().saturating_add(self.shared.len());
+        self.in_step.len() > held.saturating_mul(2).saturating_add(FEW_NOTES)
+    }
+
+    #[cfg(test)]
+    pub fn count_notes(&self) -> usize {
+        self.in_step.len()
+    }
+
+    /// Drops all notes.
     pub fn forget_steps(&mut self, discarded: &mut Discarded) {
         if !self.in_step.is_empty() {
             let in_step = std::mem::take(&mut self.in_step);

@@ -345,6 +345,36 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
     }
 }
 
+#[test]
+fn a_step_that_is_long_over_makes_no_reservation_of_a_key_that_is_removed_after_a_small_one() {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+        server.step(10_000);
+        server.at(1000);
+        server.takes(&[LOCK], Plea { ttl: 8000, ..plea });
+        server.step(100);
+        server.loses(LOCK, Reason::Expired);
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{plea:?}");
+    }
+}
+
+#[test]
+fn what_is_noted_of_keys_while_a_step_matters_is_bounded_by_the_locks_that_are_held() {
+    let named = |number| -> Lock { (0, &*format!("lock {number}").leak()) };
+    let locks: Vec<Lock> = (0..2_000).map(named).collect();
+    let mut server = Server::new(Flavour::default(), &locks);
+    server.takes(&locks[..1], Plea { ttl: 1_000_000, ..alone("ann") });
+    server.step(1000);
+    let noted = |server: &Server| server.locks.holds.notes_of_steps();
+    for &lock in &locks[1..] {
+        server.takes(&[lock], Plea { ttl: 1000, ..alone("ben") });
+        server.release(lock, "ben").unwrap();
+        assert!(noted(&server) <= 300, "{}", noted(&server));
+    }
+    assert!(noted(&server) > 0);
+}
+
 /// Some servers say of both that the key has expired.
 #[test]
 fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservation() {
