@@ -43,6 +43,7 @@ func New(client redis.UniversalClient) *Client {
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = -1
 	options.PoolSize = 1024
+	options.MaxActiveConns = 0 // waiters would take all of them, and leave none for a release
 	options.MinIdleConns = 0
 	options.MaxIdleConns = 0
 	options.ConnMaxIdleTime = time.Minute

@@ -33,23 +33,30 @@ func (c *Client) Do(ctx context.Context, args ...any) (any, error) { return once
 
 // Connect returns a connection beside the pool.
 func (c *Client) Connect(ctx context.Context, _ string) (redislock.Conn, error) {
-	dialled, err := c.own.GetContext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return conn{dialled}, nil
+	return get(ctx, c.own)
 }
 
 // Close closes the connections beside the pool. The pool that was given stays open.
 func (c *Client) Close() error { return c.own.Close() }
 
 func once(ctx context.Context, pool *redis.Pool, args []any) (any, error) {
-	dialled, err := pool.GetContext(ctx)
+	conn, err := get(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	defer dialled.Close()
-	return conn{dialled}.Do(ctx, args...)
+	defer conn.Close()
+	return conn.Do(ctx, args...)
+}
+
+func get(ctx context.Context, pool *redis.Pool) (redislock.Conn, error) {
+	dialled, err := pool.GetContext(ctx)
+	switch {
+	case err == nil:
+		return conn{dialled}, nil
+	case err.Error() == "redigo: get on closed pool": // it has no name
+		return nil, redislock.ErrClosed
+	}
+	return nil, err
 }
 
 type conn struct{ redis.Conn }

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -111,4 +112,30 @@ type outcome struct {
 	hold *redislock.Hold
 	err  error
 	at   time.Time
+}
+
+func TestAClosedClientIsSaidToBeClosed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	one := redis.NewClient(&redis.Options{Addr: s.address()})
+	defer one.Close()
+	oneDoer := goredis.New(one)
+	_ = oneDoer.Close()
+	pool := &redigoredis.Pool{Dial: func() (redigoredis.Conn, error) { return redigoredis.Dial("tcp", s.address()) }}
+	poolDoer := redigo.New(pool)
+	_, _ = poolDoer.Close(), pool.Close()
+	other, err := official.NewClient(official.ClientOption{InitAddress: []string{s.address()}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	for name, doer := range map[string]redislock.Doer{"go-redis": oneDoer, "redigo": poolDoer, "rueidis": rueidis.New(other)} {
+		locks := redislock.New(doer)
+		if _, err := locks.TryLock(background, "market", minute); !errors.Is(err, redislock.ErrClosed) {
+			t.Error(name, err)
+		}
+		if _, err := locks.Lock(within(t, minute), "market", minute); !errors.Is(err, redislock.ErrClosed) {
+			t.Error(name, err)
+		}
+	}
 }

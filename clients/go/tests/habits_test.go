@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"redislock/goredis/v2"
 	"redislock/v2"
 )
 
@@ -107,6 +110,33 @@ func TestMoreWaitersThanConnectionsAreServed(t *testing.T) {
 			t.Error(sum)
 		}
 	})
+}
+
+func TestWaitersOfAGoRedisClientWithFewConnectionsLeaveOneForTheRelease(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	client := redis.NewClient(&redis.Options{Addr: s.address(), PoolSize: 2, MaxActiveConns: 2})
+	doer := goredis.New(client)
+	t.Cleanup(func() { _, _ = doer.Close(), client.Close() })
+	locks := redislock.New(doer)
+	hold := lock(t, locks, "market", minute)
+	var all sync.WaitGroup
+	for range [3]int{} {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			hold, err := locks.Lock(within(t, minute), "market", minute)
+			if err == nil {
+				err = hold.Release(background)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	eventually(t, "all wait", func() bool { return s.info("market", "queue") == 3 })
+	release(t, hold)
+	all.Wait()
 }
 
 func TestATryReturnsAtOnceIfOthersHoldTheLock(t *testing.T) {
