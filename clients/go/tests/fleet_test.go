@@ -21,7 +21,12 @@ func TestNoTwoHoldALockWhileConnectionsBreak(t *testing.T) {
 			t.Parallel()
 			s := start(t)
 			var grants atomic.Int64
-			ended := time.Now().Add(8 * time.Second)
+			const enough = 20
+			began := time.Now()
+			goesOn := func() bool { // on a busy machine longer
+				took := time.Since(began)
+				return took < 8*time.Second || grants.Load() < enough && took < time.Minute
+			}
 			var workers sync.WaitGroup
 			for _, k := range kinds {
 				p := startProxy(t, s.address())
@@ -29,7 +34,7 @@ func TestNoTwoHoldALockWhileConnectionsBreak(t *testing.T) {
 				workers.Add(1)
 				go func() {
 					defer workers.Done()
-					for time.Now().Before(ended) {
+					for goesOn() {
 						time.Sleep(time.Duration(rand.Int63n(int64(100 * time.Millisecond))))
 						word := []string{"LOCK.ACQUIRE", "LOCK.RELEASE", "EVAL"}[rand.Intn(3)]
 						switch rand.Intn(3) {
@@ -46,7 +51,7 @@ func TestNoTwoHoldALockWhileConnectionsBreak(t *testing.T) {
 					workers.Add(1)
 					go func() {
 						defer workers.Done()
-						for time.Now().Before(ended) {
+						for goesOn() {
 							hold, err := locks.Lock(within(t, time.Duration(rand.Int63n(int64(3*time.Second)))), "market", minute)
 							if err != nil {
 								continue // given up
@@ -61,7 +66,7 @@ func TestNoTwoHoldALockWhileConnectionsBreak(t *testing.T) {
 				}
 			}
 			workers.Wait()
-			if count, _ := strconv.Atoi(s.text("count")); int64(count) != grants.Load() || count < 20 {
+			if count, _ := strconv.Atoi(s.text("count")); int64(count) != grants.Load() || count < enough {
 				t.Error(grants.Load(), "grants, and the count is", count)
 			}
 			last := redislock.New(kinds[0].connect(t, s.address()))
