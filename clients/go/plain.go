@@ -4,17 +4,22 @@ package redislock
 // it exclude each other, and a hold outlasts that the module is loaded or unloaded.
 
 const (
+	// Another type than a string is no lock of this owner's.
+	plainOwner = `local owner = redis.pcall('get', KEYS[1])
+if type(owner) == 'table' and not string.find(owner.err, 'WRONGTYPE', 1, true) then return owner end
+`
 	// Like LOCK.ACQUIRE, a repeated request is granted, and never shortens a hold. SET NX alone would be refused, and the
-	// client may have sent it twice by itself.
+	// client may have sent it twice by itself. A sorted set is a lock that others share, by the module.
 	plainAcquire = `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+` + plainOwner + `if type(owner) == 'table' and redis.call('type', KEYS[1]).ok ~= 'zset' then return owner end
+if owner ~= ARGV[1] then return 0 end
 if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
 return 1`
-	plainRenew = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+	plainRenew = plainOwner + `if owner ~= ARGV[1] then return 0 end
 return redis.call('pexpire', KEYS[1], ARGV[2])`
-	plainRelease = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+	plainRelease = plainOwner + `if owner ~= ARGV[1] then return 0 end
 return redis.call('del', KEYS[1])`
-	plainGuard = `if redis.call('get', KEYS[1]) ~= ARGV[1] then
+	plainGuard = plainOwner + `if owner ~= ARGV[1] then
 return redis.error_reply('NOTOWNER this owner does not hold the lock') end
 return redis.pcall(unpack(ARGV, 2))`
 )

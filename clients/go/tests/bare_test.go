@@ -140,6 +140,38 @@ func TestWithoutTheModuleNoTwoHoldALock(t *testing.T) {
 	})
 }
 
+// A client learns only after some seconds that the module was loaded.
+func TestWithoutTheModuleALockThatOthersShareIsWaitedFor(t *testing.T) {
+	each(t, func(t *testing.T, k kind) {
+		s := startBare(t)
+		locks := k.locks(t, s.address())
+		hold := lock(t, locks, "market", minute)
+		s.do("DEL", "market")
+		s.do("ZADD", "market", 1, "reader")
+		if err := hold.Release(background); !errors.Is(err, redislock.ErrLost) {
+			t.Error(err)
+		}
+		if _, err := locks.TryLock(background, "market", minute); err != redislock.ErrNotObtained {
+			t.Error(err)
+		}
+		next := waiter(within(t, minute), locks, "market", minute)
+		asked := s.calls("eval")
+		eventually(t, "it polls", func() bool { return s.calls("eval") > asked+1 })
+		s.do("DEL", "market")
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		release(t, got.hold)
+
+		s.do("RPUSH", "market", "no lock")
+		var refused redislock.ServerError
+		if _, err := locks.Lock(within(t, minute), "market", minute); !errors.As(err, &refused) || refused.Code() != "WRONGTYPE" {
+			t.Error(err)
+		}
+	})
+}
+
 func TestWithoutTheModuleLostRepliesAndSilenceAreSurvived(t *testing.T) {
 	each(t, func(t *testing.T, k kind) {
 		s := startBare(t)
