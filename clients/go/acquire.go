@@ -71,6 +71,7 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 		}
 
 		var pause time.Duration
+		mayBeWoken := false
 		switch {
 		case err == nil && reply.granted:
 			// The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is
@@ -78,11 +79,16 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			if took < a.lock.ttl && !(a.blocks && took > a.lock.ttl/8) {
 				return a.client.hold(a.lock, reply.fence, sent, a.unanswered), nil
 			}
-			a.left, confirms = true, true
-			continue
+			a.left = true
+			if !confirms {
+				confirms = true
+				continue
+			}
+			pause = a.pauses.next(a.lock.retryInterval) // its ttl is shorter than the way to the server
 		case err == nil:
 			confirms = false
 			a.left = a.left || reply.place > 0
+			mayBeWoken = reply.place == 0
 			if !a.waits {
 				return nil, ErrNotObtained
 			}
@@ -122,16 +128,17 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			return nil, err
 		}
 
-		if !a.pause(ctx, pause) {
+		if !a.pause(ctx, pause, mayBeWoken) {
 			return nil, a.gaveUp(ctx)
 		}
 	}
 }
 
-// pause reports whether ctx has not ended meanwhile.
-func (a *attempt) pause(ctx context.Context, pause time.Duration) bool {
+// pause reports whether ctx has not ended meanwhile. Without a place in the server's queue, a release of this process may
+// end the pause.
+func (a *attempt) pause(ctx context.Context, pause time.Duration, mayBeWoken bool) bool {
 	var woken <-chan struct{}
-	if a.waits && a.client.server.module.isMissing() {
+	if mayBeWoken {
 		var leave func()
 		woken, leave = a.client.plain.wait(a.lock.keys[0])
 		defer leave()
@@ -193,7 +200,7 @@ func (a *attempt) leaseTooLong(err error) bool {
 }
 
 func (a *attempt) gaveUp(ctx context.Context) error {
-	cause := context.Cause(ctx)
+	cause := whyEnded(ctx)
 	switch {
 	case a.failure != nil:
 		return fmt.Errorf("redislock: %w; the last request failed: %w", cause, a.failure)

@@ -130,7 +130,7 @@ func (c *Client) Wait(ctx context.Context) error {
 		select {
 		case <-idle:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return whyEnded(ctx)
 		}
 	}
 }

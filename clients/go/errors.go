@@ -1,7 +1,9 @@
 package redislock
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -67,6 +69,15 @@ func (e ServerError) Code() string {
 func (e ServerError) Is(target error) bool {
 	other, ok := target.(ServerError)
 	return ok && !strings.Contains(string(other), " ") && e.Code() == string(other)
+}
+
+// whyEnded is the cause that the context's user gave, and that it was cancelled or its deadline has passed.
+func whyEnded(ctx context.Context) error {
+	cause, err := context.Cause(ctx), ctx.Err()
+	if errors.Is(cause, err) || errors.Is(cause, errNoReply) { // the latter is a limit of this package's
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // mayPass reports whether the same request may succeed a little later: the way to the server is broken, or the server

@@ -147,7 +147,7 @@ func (h *Hold) Guard(ctx context.Context, command ...any) (any, error) {
 	reply, err := guarded.wait(ctx)
 	switch {
 	case errors.Is(err, errGaveUp):
-		return nil, fmt.Errorf("redislock: whether the guarded command ran is unknown: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("redislock: whether the guarded command ran is unknown: %w", whyEnded(ctx))
 	case errors.Is(err, errNotOwner):
 		return nil, h.lose()
 	case err != nil && isUnanswered(err):
@@ -168,7 +168,7 @@ func (h *Hold) Refresh(ctx context.Context, ttl time.Duration) error {
 	case h.refreshing <- struct{}{}:
 		defer func() { <-h.refreshing }()
 	case <-limited.Done():
-		return fmt.Errorf("redislock: %w", context.Cause(limited))
+		return fmt.Errorf("redislock: %w", whyEnded(limited))
 	}
 	var retries pauses
 	for {
@@ -204,7 +204,7 @@ func (h *Hold) refresh(ctx context.Context, ttl time.Duration) error {
 	})
 	reply, err := renewed.wait(ctx)
 	if errors.Is(err, errGaveUp) {
-		err = context.Cause(ctx)
+		err = whyEnded(ctx)
 	}
 	if err == nil && reply.count == 0 {
 		return h.lose()
@@ -289,7 +289,7 @@ func (h *Hold) Release(ctx context.Context) error {
 		return ended
 	case ctx.Err() != nil:
 		inBackground()
-		return notReleased(context.Cause(ctx))
+		return notReleased(whyEnded(ctx))
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, tryFor, errNoReply)
 	defer cancel()
@@ -303,7 +303,7 @@ func (h *Hold) Release(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errGaveUp):
 			inBackground()
-			return notReleased(context.Cause(limited))
+			return notReleased(whyEnded(limited))
 		case err == nil:
 			h.client.plain.wake(h.lock.keys[0])
 			if unanswered {

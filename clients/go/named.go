@@ -21,12 +21,12 @@ func (n *named) name(l *lock) (string, bool) {
 	return strings.Join(append(keys, l.owner), "\x00"), l.settings.owner != nil
 }
 
-var errGrantedAnew = fmt.Errorf("%w: its owner was granted the lock anew, with another fencing token", ErrLost)
+var errGrantedAnew = fmt.Errorf("%w: its owner was granted the lock anew, with a later fencing token", ErrLost)
 
-// begins ends the earlier holds of this owner that have another number.
+// begins ends the holds of this owner that have a smaller number. Without the module there are no numbers to compare.
 func (n *named) begins(h *Hold) {
 	name, ok := n.name(h.lock)
-	if !ok || h.fence == 0 {
+	if !ok {
 		return
 	}
 	n.mu.Lock()
@@ -37,7 +37,7 @@ func (n *named) begins(h *Hold) {
 	n.holds[name] = append(n.holds[name], h)
 	n.mu.Unlock()
 	for _, other := range earlier {
-		if other.fence != h.fence {
+		if other.fence > 0 && other.fence < h.fence {
 			other.mu.Lock()
 			other.end(errGrantedAnew)
 			other.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *named) begins(h *Hold) {
 
 func (n *named) ends(h *Hold) {
 	name, ok := n.name(h.lock)
-	if !ok || h.fence == 0 {
+	if !ok {
 		return
 	}
 	n.mu.Lock()

@@ -279,3 +279,105 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 		t.Error(err, server.sent)
 	}
 }
+
+func TestACauseDoesNotHideThatTheContextWasCancelled(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7), nil}})
+	hold, err := locks.Lock(background, "market", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("the shop has closed")
+	ctx, cancel := context.WithCancelCause(background)
+	cancel(why)
+	for what, call := range map[string]func() error{
+		"Lock":    func() error { _, err := locks.Lock(ctx, "market", time.Minute); return err },
+		"TryLock": func() error { _, err := locks.TryLock(ctx, "market", time.Minute); return err },
+		"Release": func() error { return hold.Release(ctx) },
+	} {
+		if err := call(); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
+			t.Error(what, err)
+		}
+	}
+}
+
+func TestWithoutTheModuleAnOwnerThatHoldsALockAnewDoesNotLoseItByAnEarlierHoldsRelease(t *testing.T) {
+	locks, server := replying(map[string][]any{"EVAL": {int64(1)}})
+	take := func(ttl time.Duration) *redislock.Hold {
+		hold, err := locks.Lock(background, "market", ttl, redislock.Owner("order-7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hold
+	}
+	first := take(100 * time.Millisecond)
+	<-first.Done()
+	later := take(time.Minute)
+	before := server.count("EVAL")
+	if err := first.Release(background); !errors.Is(err, redislock.ErrLost) {
+		t.Error(err)
+	}
+	_ = locks.Wait(background)
+	if server.count("EVAL") != before || !later.Held() {
+		t.Error("the server would take it for the later hold's", server.sent, later.Err())
+	}
+	if again := take(time.Minute); !later.Held() || !again.Held() {
+		t.Error("without a number it is not known to be another grant", later.Err(), again.Err())
+	}
+}
+
+func TestAReplyThatComesLateEndsNoLaterGrantOfItsOwner(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(9), int64(7)}})
+	later, err := locks.Lock(background, "market", time.Minute, redislock.Owner("order-7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locks.Lock(background, "market", time.Minute, redislock.Owner("order-7")); err != nil || !later.Held() {
+		t.Error(err, later.Err())
+	}
+}
+
+func TestAWaiterWithNeitherALockNorAPlaceIsWokenByAReleaseOfItsProcess(t *testing.T) {
+	refused := make([]any, 9)
+	locks, server := replying(map[string][]any{"LOCK.ACQUIRE": append(append([]any{int64(7)}, refused...), int64(8)), "LOCK.RELEASE": {int64(1)}})
+	first, err := locks.Lock(background, "market", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	woken := make(chan error)
+	go func() {
+		_, err := locks.Lock(background, "market", time.Minute, redislock.RetryInterval(time.Hour))
+		woken <- err
+	}()
+	for server.count("ACQUIRE") < 1+len(refused) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond) // it pauses for two seconds now
+	if err := first.Release(background); err != nil {
+		t.Error(err)
+	}
+	released := time.Now()
+	if err := <-woken; err != nil || time.Since(released) > time.Second {
+		t.Error(err, time.Since(released))
+	}
+}
+
+// slow lets each reply take longer than a very short ttl.
+type slow struct{ *scripted }
+
+func (s slow) Do(ctx context.Context, args ...any) (any, error) {
+	time.Sleep(3 * time.Millisecond)
+	return s.scripted.Do(ctx, args...)
+}
+
+func TestATTLShorterThanTheWayToTheServerIsNotAskedForWithoutAPause(t *testing.T) {
+	server := &scripted{replies: map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RELEASE": {int64(1)}}}
+	locks := redislock.New(slow{server})
+	ctx, cancel := context.WithTimeout(background, time.Second)
+	defer cancel()
+	if _, err := locks.Lock(ctx, "market", time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if asked := server.count("ACQUIRE"); asked > 40 {
+		t.Error(asked, "requests in a second")
+	}
+}
