@@ -157,17 +157,24 @@ class Proxy:
     def __init__(self, port):
         self.server, self.loses, self.lost = port, None, 0
         self.port, self.open, self.timer = 0, [], threading.Timer(0, lambda: None)
-        self._listen()
+        self._take_the_port()
+        self.go_up()
 
-    def _listen(self):
-        self.listener = socket.create_server(("127.0.0.1", self.port))
+    def _take_the_port(self):
+        """A port on which no one listens refuses connections; as long as it is taken, no other can have it."""
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", self.port))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def _accept(self):
+    def go_up(self):
+        self.listener.listen()
+        threading.Thread(target=self._accept, args=[self.listener], daemon=True).start()
+
+    def _accept(self, listener):
         with suppress(OSError):
             while True:
-                client = self.listener.accept()[0]
+                client = listener.accept()[0]
                 server = socket.create_connection(("127.0.0.1", self.server))
                 self.open += [client, server]
                 state = {"loses": False}
@@ -187,15 +194,17 @@ class Proxy:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def go_down(self, seconds):
-        """Connections break, and none is accepted, for so long."""
+    def go_down(self, seconds=None):
+        """Connections break, and none is accepted, for so long or until `go_up`."""
         self.close()
+        self._take_the_port()
         for one in self.open:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self.open.clear()
-        self.timer = threading.Timer(seconds, self._listen)
-        self.timer.start()
+        if seconds is not None:
+            self.timer = threading.Timer(seconds, self.go_up)
+            self.timer.start()
 
     def close(self):
         self.timer.cancel()

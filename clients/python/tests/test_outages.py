@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 
@@ -13,6 +14,7 @@ import redis.asyncio
 from conftest import Proxy, close, eventually
 from redis.exceptions import LockNotOwnedError
 from redis_lock_module import Lock, _deadline, _server, _tasks
+from redis_lock_module._threads import ThreadLink
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 TTL = 60.0
@@ -104,10 +106,11 @@ def test_a_release_goes_on_after_its_owner_has_tried_to_acquire_anew(server, pro
     client = redis.Redis(port=proxy.port, **no_retries())
     lock = Lock(client, "market", timeout=TTL)
     assert lock.acquire(token="ann")
-    proxy.go_down(0.5)
+    proxy.go_down()
     for failing in (lock.release, lambda: lock.acquire(token="ann"), lambda: lock.acquire(token="ann", blocking=False)):
         with pytest.raises(redis.ConnectionError):
             failing()
+    proxy.go_up()
     eventually(lambda: is_free(server), what="it is still held")
     close(client)
 
@@ -212,6 +215,70 @@ async def test_a_deadline_of_a_task_holds_with_a_silent_server(
     assert await asyncio.to_thread(is_free, server) and await lock.acquire(**patience)
     await lock.release()
     assert await asyncio.to_thread(is_free, server)
+    await client.aclose()
+    await client.connection_pool.disconnect()
+
+
+def test_a_reply_that_comes_after_the_deadline_ends_no_later_hold_of_the_same_owner(client, watcher, monkeypatch):
+    ask, heard, acquired = ThreadLink.ask, threading.Event(), []
+
+    async def late(link, words):
+        monkeypatch.setattr(ThreadLink, "ask", ask)
+        reply = await ask(link, words)
+        heard.wait(20)
+        return reply
+
+    monkeypatch.setattr(ThreadLink, "ask", late)
+    lock = Lock(client, "market", timeout=TTL, queue=True, thread_local=False)
+    with pytest.raises(redis.TimeoutError):
+        lock.acquire(token="ann", blocking_timeout=0.2)
+    retry = threading.Thread(target=lambda: acquired.append(lock.acquire(token="ann", blocking_timeout=20)))
+    retry.start()
+    retry.join(0.5)
+    heard.set()
+    retry.join(20)
+    eventually(lambda: not is_running(_deadline.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    assert acquired == [True] and watcher.db.get("market") == "ann"
+    lock.release()
+    assert watcher.info() is None
+
+
+def test_a_reply_that_comes_after_a_retry_was_over_too_leaves_nothing(client, watcher, monkeypatch):
+    ask, heard = ThreadLink.ask, threading.Event()
+
+    async def late(link, words):
+        monkeypatch.setattr(ThreadLink, "ask", ask)
+        heard.wait(20)
+        return await ask(link, words)
+
+    monkeypatch.setattr(ThreadLink, "ask", late)
+    lock = Lock(client, "market", timeout=TTL, queue=True)
+    with pytest.raises(redis.TimeoutError):
+        lock.acquire(token="ann", blocking_timeout=0.2)
+    assert not lock.acquire(token="ann", blocking=False)  # the first may be heard of later
+    heard.set()
+    eventually(lambda: not is_running(_deadline.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    assert watcher.info() is None
+
+
+async def test_a_task_that_gives_up_ends_no_later_hold_of_the_same_owner(server):
+    client = redis.asyncio.Redis(port=server.port)
+    lock = AsyncLock(client, "market", timeout=TTL)
+    assert await lock.acquire(token="ann")
+    await lock.release()
+    with silent(server):
+        with pytest.raises(redis.TimeoutError):
+            await lock.acquire(token="ann", blocking_timeout=0.5)
+        retry = asyncio.create_task(lock.acquire(token="ann", blocking_timeout=20))
+        await asyncio.wait({retry}, timeout=0.2)
+    assert await asyncio.wait_for(retry, 20)
+    while _tasks._background:
+        await asyncio.wait(_tasks._background)
+    assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann"
+    assert not _server.server_of(client.connection_pool).withdrawals
+    await lock.release()
     await client.aclose()
     await client.connection_pool.disconnect()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
+from typing import Any, Awaitable, Callable, List, Optional, Tuple, TypeVar
 
 from redis.exceptions import (
     ConnectionError,
@@ -238,8 +238,9 @@ class Core:
 
     async def _within(self, request: Request, work: Callable[[], Awaitable[T]]) -> T:
         """What is heard too late may have been a grant."""
-        return await self.link.within(request, work, lambda: self.withdraw_in_background(
-            request.owner, request.may_be_left_until()))
+        withdrawal = Withdrawal(self, request.owner, request.may_be_left_until())
+        return await self.link.within(request, work, withdrawal.wait,
+                                      lambda: withdrawal.begin(request.may_be_left_until()))
 
     # To give up
 
@@ -264,18 +265,26 @@ class Core:
     async def _withdraw_before(self, request: Request) -> bool:
         """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now: so
         it is withdrawn first. False if that is on its way to the server, and may be heard later."""
-        known = [one for one in list(self.link.server.withdrawals) if one.is_of(self.spelling.keys, request.owner)]
-        for one in known:
-            one.is_called_off = True
-        while any(one.is_busy for one in known) and not request.is_over():
-            await self.link.sleep(request.for_a_while(0.01))
-        if known:
-            try:
+        known: List[Withdrawal] = []
+        is_withdrawn = False
+        try:
+            while True:
+                known += [one for one in list(self.link.server.withdrawals)
+                          if one not in known and one.is_of(self.spelling.keys, request.owner)]
+                for one in known:
+                    one.is_called_off = True
+                if not any(one.is_busy for one in known) or request.is_over():
+                    break
+                await self.link.sleep(request.for_a_while(0.01))
+            if known:
                 await self._within(request, lambda: self.release(request.owner))
-            except BaseException:
+            is_withdrawn = not any(one.is_busy for one in known)
+        finally:
+            if known and not is_withdrawn:
+                for one in known:
+                    one.is_called_off = False  # what is heard later is withdrawn then
                 self.withdraw_in_background(request.owner, max(one.until for one in known))
-                raise
-        return not any(one.is_busy for one in known)
+        return is_withdrawn
 
     # What is done with a hold
 

@@ -24,8 +24,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class Errand(Generic[T]):
-    def __init__(self, work: Callable[[], T], too_late: Callable[[Optional[T]], object]) -> None:
-        self._work, self._too_late = work, too_late
+    def __init__(self, work: Callable[[], T], too_late: Callable[[Optional[T]], object],
+                 left: Callable[[], object]) -> None:
+        self._work, self._too_late, self._left = work, too_late, left
         self._result: Optional[T] = None
         self._error: Optional[BaseException] = None
         self._bell = Bell()
@@ -44,10 +45,11 @@ class Errand(Generic[T]):
     def wait(self, seconds: float) -> T:
         try:
             self._bell.wait(seconds)
-            in_time = not self._is_first()
+            in_time = not self._race
+            if not in_time:
+                self._leave()
         except BaseException:  # an interrupt
-            if not self._is_first():
-                self._too_late(self._result)
+            self._leave()
             raise
         if not in_time:
             raise TimeoutError("no reply in time")
@@ -59,6 +61,11 @@ class Errand(Generic[T]):
         finally:
             self._error = None  # it refers to this frame
 
+    def _leave(self) -> None:
+        self._left()  # before the work can end too late
+        if not self._is_first():
+            self._too_late(self._result)
+
     def _is_first(self) -> bool:
         try:
             return self._race.pop()
@@ -66,12 +73,13 @@ class Errand(Generic[T]):
             return False
 
 
-def in_time(seconds: float, work: Callable[[], T], too_late: Callable[[Optional[T]], object]) -> T:
-    """What comes of the work. If that takes longer, TimeoutError; then `too_late` gets what has come of it at last, None
-    if that was an error."""
+def in_time(seconds: float, work: Callable[[], T], too_late: Callable[[Optional[T]], object],
+            left: Callable[[], object] = lambda: None) -> T:
+    """What comes of the work. If that takes longer, `left` is called, and TimeoutError raised; `too_late` gets what has
+    come of it at last, None if that was an error."""
     if seconds <= 0:
         raise TimeoutError("no reply in time")
-    errand = Errand(work, too_late)
+    errand = Errand(work, too_late, left)
     try:
         _idle.pop().put(errand)
     except IndexError:

@@ -82,8 +82,10 @@ class Link:
         """By the client itself: with its retries, and wherever the lock is by now. For what may be said twice."""
         raise NotImplementedError
 
-    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
-        """For no longer than the request listens for replies; if the work ends after that, `too_late` is called then."""
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], left: Callable[[], object],
+                     too_late: Callable[[], object]) -> T:
+        """For no longer than the request listens for replies; then `left` is called, and `too_late` when the work has
+        ended."""
         raise NotImplementedError
 
     async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:

@@ -26,6 +26,7 @@ from ._holds import Holds, LockBase
 from ._link import Line, Link, T
 from ._options import milliseconds
 from ._request import Grant, Request
+from ._withdrawals import Withdrawal
 from ._words import Name
 
 logger = logging.getLogger("redis_lock_module")
@@ -99,7 +100,8 @@ class TaskLink(Link):
         if self.is_cluster:
             await self.client.initialize()  # once: it knows no nodes before
 
-    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], left: Callable[[], object],
+                     too_late: Callable[[], object]) -> T:
         return await work()  # the task that waits for all of it ends in time
 
     async def talk(self, talk: Any, request: Optional[Request] = None) -> Any:
@@ -475,11 +477,11 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
             if not asking.done():  # the loop may have been held up, and have the reply
                 await asyncio.wait({asking}, timeout=_PAUSE)
             if not asking.done():
-                _go_on_in_background(self._give_up(request, asking))
+                self._give_up(request, asking)
                 raise TimeoutError("no reply in time")
             grant = asking.result()
         except asyncio.CancelledError:
-            await _see_through(_go_on_in_background(self._give_up(request, asking)))
+            await _see_through(self._give_up(request, asking))
             raise
         except BaseException as error:
             if request.left and asking.done():
@@ -505,8 +507,23 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
 
     # To give up
 
-    async def _give_up(self, request: Request, asking: "asyncio.Task[Optional[Grant]]") -> None:
+    def _give_up(self, request: Request, asking: "asyncio.Task[Optional[Grant]]") -> "asyncio.Task[bool]":
         """Ends the request, hears what has become of it, and leaves nothing of it behind."""
+        withdrawal = Withdrawal(self._core, request.owner, request.may_be_left_until())
+        withdrawal.wait()
+
+        def ended(ending: "asyncio.Task[bool]") -> None:
+            if ending.cancelled() or not ending.exception() and not ending.result():
+                withdrawal.end()
+            else:
+                withdrawal.begin(request.may_be_left_until())
+
+        task = _go_on_in_background(self._end(request, asking))
+        task.add_done_callback(ended)
+        return task
+
+    async def _end(self, request: Request, asking: "asyncio.Task[Optional[Grant]]") -> bool:
+        """Whether something may be left of it."""
         request.give_up()
         until = time.monotonic() + _PATIENCE
         while not asking.done() and time.monotonic() < until:
@@ -516,8 +533,7 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
         if not asking.done():
             asking.cancel()
             await asyncio.wait({asking}, timeout=_PATIENCE)
-        if request.left and not await self._core.withdraw(request.owner):
-            self._core.withdraw_in_background(request.owner, request.may_be_left_until())
+        return request.left and not await self._core.withdraw(request.owner)
 
     async def release(self) -> None:
         """Ends the hold of this task. Whatever becomes of it, it is not renewed any more; a task that is cancelled sees

@@ -109,10 +109,11 @@ class ThreadLink(Link):
             else:  # a BlockingConnectionPool before redis-py 7
                 pool.disconnect()
 
-    async def within(self, request: Request, work: Callable[[], Awaitable[T]], too_late: Callable[[], object]) -> T:
+    async def within(self, request: Request, work: Callable[[], Awaitable[T]], left: Callable[[], object],
+                     too_late: Callable[[], object]) -> T:
         if request.replies_until is None:
             return await work()
-        return in_time(request.listens_for(), lambda: finish(_awaiting(work)), lambda _: too_late())
+        return in_time(request.listens_for(), lambda: finish(_awaiting(work)), lambda _: too_late(), left)
 
     async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:
         pool, connection, is_whole = self._node_pool(), None, False

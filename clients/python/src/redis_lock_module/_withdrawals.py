@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Deque, Dict, Tuple
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,25 @@ class Withdrawal:
     def is_of(self, keys: Tuple[bytes, ...], owner: bytes) -> bool:
         return self._owner == owner and self._core.spelling.keys == keys
 
+    def wait(self) -> None:
+        """The caller has left, and what it has asked for may still be heard: until `begin` or `end` is called, a later
+        request by the same owner waits."""
+        self.is_busy = True
+        if self not in self._core.link.server.withdrawals:
+            self._core.link.server.withdrawals.append(self)
+
+    def begin(self, until: float) -> None:
+        self.until, self.is_busy = until, False
+        if self.is_called_off:
+            self.end()
+        else:
+            self._core.link.go_on(self)
+
+    def end(self) -> None:
+        self.is_busy = False
+        with suppress(ValueError):
+            self._core.link.server.withdrawals.remove(self)
+
     async def has_ended(self) -> bool:
         """Tries, if there is something left to do."""
         self.is_busy = True
@@ -35,9 +55,8 @@ class Withdrawal:
             over = self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner)
         finally:
             self.is_busy = False
-        withdrawals = self._core.link.server.withdrawals
-        if over and self in withdrawals:
-            withdrawals.remove(self)
+        if over:
+            self.end()
         return over
 
     async def go_on(self) -> None:
