@@ -117,6 +117,23 @@ async def test_a_lock_is_acquired_used_and_released_by_a_task(bare, way):
     await client.connection_pool.disconnect()
 
 
+@pytest.mark.parametrize("module", [True, False], ids=["module", "bare"])
+def test_a_hold_whose_key_became_another_type_is_lost(start_server, way, module):
+    server = start_server(module=module)
+    client = redis.Redis(port=server.port)
+    for late in (lambda hold: hold.renew(), lambda hold: hold.extend(5), lambda hold: hold.release()):
+        hold = Lock(client, "market", timeout=10).hold()
+        server.watcher.db.delete("market")
+        server.watcher.db.lpush("market", "sword")
+        assert not hold.owned()
+        with pytest.raises(LockNotOwnedError):
+            late(hold)
+        assert server.watcher.db.lrange("market", 0, -1) == ["sword"]
+        assert not _server.server_of(client.connection_pool).withdrawals
+        server.watcher.db.delete("market")
+    client.close()
+
+
 def test_a_hold_is_renewed_and_its_loss_is_noticed(client, bare, way):
     with pytest.raises(LockNotOwnedError, match="lost while it was held"):
         with Lock(client, "market", timeout=0.6, renew=True) as hold:

@@ -20,6 +20,7 @@ from ._errors import (
     NotOwner,
     ends_a_wait,
     is_not_owner,
+    is_of_another_type,
     lets_nobody_block,
     may_not_listen,
     misses_the_module,
@@ -296,15 +297,17 @@ class Core:
             reply, again = await self.link.told(lambda line: line.say(*words))
             return self.spelling.all_released(reply), again
 
-        return await with_or_without(self.link, self.spelling.special, by_the_module,
-                                     lambda: _plain.release(self.link, self.spelling.name, owner))
+        return await self._unless_overwritten((False, False), with_or_without(
+            self.link, self.spelling.special, by_the_module,
+            lambda: _plain.release(self.link, self.spelling.name, owner)))
 
     async def renew(self, owner: bytes, ttl: int) -> bool:
         async def by_the_module() -> bool:
             return bool(await self.link.ask(self.spelling.renew(owner, ttl)) == 1)
 
-        return await with_or_without(self.link, self.spelling.special, by_the_module,
-                                     lambda: _plain.renew(self.link, self.spelling.name, owner, ttl))
+        return await self._unless_overwritten(False, with_or_without(
+            self.link, self.spelling.special, by_the_module,
+            lambda: _plain.renew(self.link, self.spelling.name, owner, ttl)))
 
     async def remaining(self, owner: bytes) -> Optional[int]:
         """In milliseconds, -1 without expiry, None if it is not held; of several, of that which ends first."""
@@ -314,8 +317,18 @@ class Core:
                 return None
             return min((left for left in lefts if left > 0), default=-1)
 
-        return await with_or_without(self.link, self.spelling.special, by_the_module,
-                                     lambda: _plain.remaining(self.link, self.spelling.name, owner))
+        return await self._unless_overwritten(None, with_or_without(
+            self.link, self.spelling.special, by_the_module,
+            lambda: _plain.remaining(self.link, self.spelling.name, owner)))
+
+    async def _unless_overwritten(self, lost: T, asking: Awaitable[T]) -> T:
+        try:
+            return await asking
+        except ResponseError as error:
+            # Of several, the others may still be held.
+            if len(self.spelling.names) > 1 or not is_of_another_type(error):
+                raise
+            return lost
 
     async def guard(self, owner: bytes, command: Words) -> Any:
         words = self.spelling.guard(owner, command)

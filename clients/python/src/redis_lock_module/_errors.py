@@ -68,6 +68,11 @@ def is_not_owner(error: ResponseError) -> bool:
     return code_of(error) == "NOTOWNER"
 
 
+def is_of_another_type(error: ResponseError) -> bool:
+    """The key is no lock any more: another client has overwritten it. Older servers say so amid the words of a script."""
+    return "WRONGTYPE" in str(error)
+
+
 def uses_all_connections(error: ConnectionError) -> bool:
     """Of the pool, so nothing was sent. redis-py 6 has no class for it everywhere."""
     return isinstance(error, MaxConnectionsError) or str(error) == "Too many connections"
