@@ -36,6 +36,7 @@ class Attempt {
     this.answers = true; // it did so when it was asked last
     this.woken = false;
     this.wake = () => {};
+    this.leaving = null; // what its caller does not wait for, and another attempt of the same owner does
   }
 
   /** The fencing number (without the module: null), and when it was asked for; null if it is not to be had in time. */
@@ -89,8 +90,8 @@ class Attempt {
       throw new DeadlockError(error.message, { cause: error });
     } finally {
       if (this.left) {
-        const leaving = this.leave();
-        if (this.answers) await leaving;
+        this.leaving = this.leave();
+        if (this.answers) await this.leaving;
       }
     }
   }

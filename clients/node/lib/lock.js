@@ -154,7 +154,8 @@ class Lock {
   // Until its hold is kept, or it has left nothing behind, also if it was given up before.
   _follow(attempt, running) {
     this._last = attempt;
-    Promise.allSettled([running, attempt.settled]).then(() => { if (this._last === attempt) this._last = null; });
+    const left = attempt.settled.finally(() => attempt.leaving);
+    Promise.allSettled([running, left]).then(() => { if (this._last === attempt) this._last = null; });
   }
 
   _refresh(owner, ttl) {

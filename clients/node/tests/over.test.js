@@ -101,6 +101,30 @@ for (const [kind, make] of [["mutex", (options) => new Mutex(client, "market", o
   });
 }
 
+for (const lost of ["request", "reply"]) {
+  it(`what an attempt leaves behind after its connection broke ends no later hold of a given owner: its ${lost} was lost`, async () => {
+    const breaks = () => Promise.reject(new Error("it breaks"));
+    const mutex = new Mutex(client, "market", { identifier: "ann", lockTimeout: 60_000, acquireTimeout: 10_000 });
+    const { release, acquire } = mutex._store;
+    let releases = 0;
+    mutex._store.release = (owner) => {
+      releases++;
+      return release.call(mutex._store, owner);
+    };
+    mutex._store.acquire = (...words) => {
+      mutex._store.acquire = acquire;
+      return lost === "reply" ? acquire.apply(mutex._store, words).then(breaks) : breaks();
+    };
+    await assert.rejects(mutex.acquire(), /it breaks/);
+    const hold = await mutex.acquire();
+    await eventually(() => releases === 2); // the second, after what the broken connection was told last
+    await new Promise(setImmediate);
+    assert.equal(await watcher.ask("GET", "mutex:market"), "ann");
+    await hold.release();
+    await watcher.nothingIsLeft();
+  });
+}
+
 it("a wait without end has none, also if it is longer than a timer can be", async () => {
   const longest = 2 ** 31 - 1, { setTimeout: real } = globalThis;
   for (const options of [{}, { retryInterval: 0 }]) {
