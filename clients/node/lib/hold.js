@@ -27,7 +27,7 @@ class Hold {
     this.fence = fence;
     this.isReleased = false;
     this.#renews = interval > 0;
-    this.#lastsFrom(asked, ttl);
+    this.#lastsUntil(asked + ttl);
     if (this.#renews) this.#renewIn(interval);
   }
 
@@ -56,9 +56,9 @@ class Hold {
   }
 
   // By our own clock, and from when we asked: a server that we can't reach can't tell us that another owner holds it.
-  #lastsFrom(asked, ttl) {
+  #lastsUntil(until) {
     clearTimeout(this.#end);
-    this.#until = asked + ttl;
+    this.#until = until;
     const end = () => {
       if (!this.isHeld) return;
       this.#end = setTimeout(end, Math.min(this.#until - now(), LONGEST_TIMER));
@@ -84,10 +84,18 @@ class Hold {
   }
 
   async #renewFor(ttl) {
-    const asked = now();
-    const held = await this.#lock._refresh(this.identifier, ttl);
+    const asked = now(), before = this.#until;
+    if (asked + ttl < before) this.#lastsUntil(asked + ttl); // the server may hear of it, and we not of its reply
+    let held;
+    try {
+      held = await this.#lock._refresh(this.identifier, ttl);
+    } catch (error) {
+      const isRefused = codeOf(error) !== undefined && !error.repeated;
+      if (isRefused && this.isHeld) this.#lastsUntil(Math.max(this.#until, before));
+      throw error;
+    }
     if (!this.isHeld) return;
-    if (held) return this.#lastsFrom(asked, ttl);
+    if (held) return this.#lastsUntil(asked + ttl);
     this.#isOnTheServer = false;
     this.#lose("when it was to be renewed, the server had it no more");
   }
@@ -101,6 +109,7 @@ class Hold {
 
   // To wait for a server that does not answer is to wait until the hold is over, and no longer.
   #orLost(doing) {
+    doing.catch(() => {}); // if it is lost first, what comes of it later concerns no one
     this.look();
     if (this.#lostBy) return false;
     return new Promise((resolve, reject) => {

@@ -22,13 +22,18 @@ after(async () => {
 });
 beforeEach(() => watcher.clean());
 
-// Nothing else of this process runs meanwhile.
-function pauseTheProcess(ms) {
-  for (const end = performance.now() + ms; performance.now() < end;);
+// For the time of `work` it is later, and nothing else of this process has run meanwhile.
+async function afterAPause(ms, work) {
+  const { now } = performance, later = mock.method(performance, "now", () => now.call(performance) + ms);
+  try {
+    await work();
+  } finally {
+    later.mock.restore();
+  }
 }
 
 for (const refreshInterval of [undefined, 0]) {
-  const options = { lockTimeout: 200, refreshInterval, onLockLost() {} };
+  const options = { lockTimeout: 60_000, refreshInterval, onLockLost() {} };
   it(`after a pause beyond its TTL the first look says that it is lost, ${refreshInterval ?? "renewed"}`, async () => {
     for (const [what, look] of Object.entries({
       isHeld: (hold) => !hold.isHeld,
@@ -40,10 +45,11 @@ for (const refreshInterval of [undefined, 0]) {
     })) {
       const mutex = new Mutex(client, `market:${what}`, options), hold = await mutex.acquire();
       assert.equal(hold.isHeld, true);
-      pauseTheProcess(250);
-      assert.equal(look(hold, mutex), true, what);
-      assert.equal(hold.lost.aborted, true, what);
-      assert.match(hold.lost.reason.message, /time was over/);
+      await afterAPause(61_000, () => {
+        assert.equal(look(hold, mutex), true, what);
+        assert.equal(hold.lost.aborted, true, what);
+        assert.match(hold.lost.reason.message, /time was over/);
+      });
     }
   });
 
@@ -52,9 +58,7 @@ for (const refreshInterval of [undefined, 0]) {
       guard: (hold) => hold.guard("SET", "price", 5), renew: (hold) => hold.renew(60_000), release: (hold) => hold.release(),
     })) {
       const hold = await new Mutex(client, "market", options).acquire();
-      await watcher.ask("PEXPIRE", "mutex:market", 60_000); // the server would agree
-      pauseTheProcess(250);
-      await assert.rejects(act(hold), LostLockError, what);
+      await afterAPause(61_000, () => assert.rejects(act(hold), LostLockError, what)); // the server would agree
       assert.equal(await watcher.ask("EXISTS", "price"), 0);
       await watcher.ask("DEL", "mutex:market");
     }
@@ -74,6 +78,29 @@ it("a release or a renewal of what is over does not wait for a server that does 
       clearTimeout(end);
     }
   }
+});
+
+for (const [what, fails] of Object.entries({
+  "no reply": () => new Promise(() => {}), "a connection that breaks": () => Promise.reject(new Error("it breaks")),
+})) {
+  it(`a renewal for a shorter time that may have been heard ends the hold then: ${what}`, async () => {
+    const lock = { _store: { release: fails }, _refresh: fails, _lostError: (_, why) => new Error(why), _forget() {}, _tell() {} };
+    const over = new AbortController(), end = setTimeout(() => {}, 20_000); // its own timers keep no process
+    const hold = new Hold(lock, { owner: "ann", fence: 1, asked: performance.now(), ttl: 60_000, interval: 0, over });
+    const renewing = assert.rejects(hold.renew(50));
+    await eventually(() => hold.lost.aborted);
+    await renewing;
+    clearTimeout(end);
+  });
+}
+
+it("a renewal for a shorter time that the server refuses changes nothing", async () => {
+  const refused = () => Promise.reject(new Error("NOPERM this user has no permissions"));
+  const lock = { _store: { release: refused }, _refresh: refused };
+  const hold = new Hold(lock, { owner: "ann", fence: 1, asked: performance.now(), ttl: 60_000, interval: 0, over: new AbortController() });
+  await assert.rejects(hold.renew(1_000), /NOPERM/);
+  await afterAPause(2_000, () => assert.equal(hold.isHeld, true));
+  hold.stopRefresh();
 });
 
 for (const [kind, make] of [["mutex", (options) => new Mutex(client, "market", options)],
