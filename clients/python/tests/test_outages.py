@@ -135,6 +135,56 @@ async def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner_in_ta
     await client.connection_pool.disconnect()
 
 
+def failing(error):
+    async def fail(*_):
+        raise error
+    return fail
+
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_shorter_renewal_whose_reply_was_lost_ends_the_hold_then(client, watcher, monkeypatch, renews):
+    hold = Lock(client, "market", timeout=TTL, renew=renews).hold()
+    monkeypatch.setattr(hold._core, "renew", failing(redis.ConnectionError("it breaks")))
+    with pytest.raises(redis.ConnectionError):
+        hold.renew(5)
+    pause(monkeypatch, 6)
+    assert not hold.held
+
+
+def test_a_shorter_renewal_that_was_refused_changes_nothing(client, watcher, monkeypatch):
+    hold = Lock(client, "market", timeout=TTL).hold()
+    monkeypatch.setattr(hold._core, "renew", failing(redis.ResponseError("NOPERM no permissions")))
+    with pytest.raises(redis.ResponseError):
+        hold.renew(5)
+    pause(monkeypatch, 6)
+    assert hold.held
+
+
+def test_a_release_that_failed_goes_on_as_long_as_a_renewal_may_have_been_heard(client, watcher, monkeypatch):
+    hold = Lock(client, "market", timeout=TTL).hold()
+    breaks, withdrawn = failing(redis.ConnectionError("it breaks")), []
+    monkeypatch.setattr(hold._core, "renew", breaks)
+    monkeypatch.setattr(hold._core, "release", breaks)
+    monkeypatch.setattr(hold._core, "withdraw_in_background", lambda _, until: withdrawn.append(until))
+    asked = time.monotonic()
+    for fails in (lambda: hold.renew(600), hold.release):
+        with pytest.raises(redis.ConnectionError):
+            fails()
+    assert withdrawn[0] >= asked + 600
+
+
+def test_a_hold_whose_release_failed_is_forgotten_when_its_time_is_over(client, watcher, monkeypatch):
+    lock = Lock(client, "market", timeout=TTL)
+    assert lock.acquire()
+    with monkeypatch.context() as outage:
+        outage.setattr(lock._core, "release", failing(redis.ConnectionError("it breaks")))
+        with pytest.raises(redis.ConnectionError):
+            lock.release()
+    assert lock.local.token is not None  # it can be released again
+    pause(monkeypatch, TTL + 1)
+    assert lock.local.token is None
+
+
 # A server that does not answer
 
 

@@ -13,11 +13,11 @@ import time
 from typing import Any, Callable, Generic, List, Optional, Type, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from . import _options
 from ._core import Core
-from ._errors import NotOwner
+from ._errors import NotOwner, ends_a_wait
 from ._options import milliseconds
 from ._request import Grant, Latest, Request, Term, fresh_owner
 from ._words import Names, Spelling
@@ -138,7 +138,10 @@ class Hold:
 
     def _ends(self) -> float:
         known = self._term.ends < math.inf  # not that of a token that was handed over
-        return self._term.ends if known else time.monotonic() + (self._timeout or TTL)
+        return max(self._term.ends, self._term.may_last_until) if known else time.monotonic() + (self._timeout or TTL)
+
+    def _is_forgotten(self) -> bool:
+        return self._over or self._is_going_on and self._term.is_over()
 
     async def _do_release_once(self) -> None:
         """Forgotten when it is known what has become of it: what was not answered can be released again."""
@@ -153,10 +156,20 @@ class Hold:
             raise
 
     async def _do_renew(self, ttl: int, what: str) -> None:
-        asked = time.monotonic()
-        if self._over or not await self._core.renew(self._token, ttl):
+        asked, before, seconds = time.monotonic(), self._term.ends, ttl / 1000
+        self._term.may_last_for(seconds)
+        self._term.ends = min(before, asked + seconds)  # the server may hear of it, and we not of its reply
+        try:
+            held = not self._over and await self._core.renew(self._token, ttl)
+        except BaseException as error:
+            if isinstance(error, ResponseError) and not ends_a_wait(error):  # which may answer a second question
+                self._term.ends = max(before, self._term.ends)
+            elif self._term.ends < before:
+                self._prolonged(asked, seconds)
+            raise
+        if not held:
             raise self._not_owned(what)
-        self._prolonged(asked, ttl / 1000)
+        self._prolonged(asked, seconds)
 
     def _prolonged(self, asked: float, ttl: float) -> None:
         raise NotImplementedError
@@ -203,7 +216,7 @@ class Holds:
         self.handed_over: Optional[bytes] = None  # a token that the caller has set
 
     def _live(self) -> List[Any]:
-        self._all = [one for one in self._all if not one[0]._over]
+        self._all = [one for one in self._all if not one[0]._is_forgotten()]
         me = self._me()  # who was interrupted while it released, and does so again
         return [one for one in self._all if one[0]._releasing is None or one[0]._releasing is me]
 

@@ -93,6 +93,7 @@ class Term:
         self.ttl = ttl
         self.began = asked
         self.ends = asked + ttl
+        self.may_last_until = -math.inf  # of a renewal whose reply may be lost
         self.renews = renews
         self.renews_until = math.inf if renew_for is None else asked + renew_for
         self.not_before = -math.inf
@@ -106,7 +107,12 @@ class Term:
     def is_over(self) -> bool:
         return time.monotonic() >= self.ends
 
+    def may_last_for(self, ttl: float) -> None:
+        """A renewal is asked for."""
+        self.may_last_until = max(self.may_last_until, time.monotonic() + ttl)
+
     def is_being_renewed(self) -> None:
+        self.may_last_for(self.ttl)
         self.failure = TimeoutError("no reply")  # until there is one
 
     def prolonged(self, asked: float, ttl: float) -> None:
