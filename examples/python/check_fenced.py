@@ -13,7 +13,6 @@ import random
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -241,20 +240,19 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
 
 
-def the_readme(folder):
+def the_readme():
     """Its lines in Python, as they stand there; then those of a holder that is late."""
     sys.path.insert(0, str(ROOT / "clients/python/src"))
     lines, = (block for block in blocks("README.md") if "sqlite3" in block)
-    os.chdir(folder)
-    with sqlite3.connect("shop.db") as shop:
-        shop.execute("CREATE TABLE items (name TEXT PRIMARY KEY, price INT, fence INT DEFAULT 0)")
-        shop.execute("INSERT INTO items VALUES ('sword', 3, 0)")
-    names = {}
     assert "Redis()" in lines
+    makes_the_table, works = lines.replace("Redis()", f"Redis(port={port})").split("\nwith client.lock", 1)
+    names = {}
+    exec(makes_the_table, names)
+    shop = names["shop"]
     for fence in 0, 2**53:
         shop.execute("UPDATE items SET price = 3, fence = max(fence, ?)", (fence,))
         shop.commit()
-        exec(lines.replace("Redis()", f"Redis(port={port})"), names)
+        exec("with client.lock" + works, names)
         price, = shop.execute("SELECT price FROM items").fetchone()
         assert (names["done"], price) == ((1, 5) if fence == 0 else (0, 3))
     assert db.get("price") == "5" and not db.exists(LOCK)
@@ -276,4 +274,4 @@ with postgres() as connect:
 with tempfile.TemporaryDirectory() as folder:
     files(folder)
     objects()
-    the_readme(folder)
+    the_readme()
