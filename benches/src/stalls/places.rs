@@ -84,8 +84,11 @@ async fn dead(scene: &mut Scene<'_>) -> Result<()> {
         pipeline(&mut control, living, |which| behind(which * 10)).await?;
         pipeline(&mut control, places, |lock| format!("LOCK.RELEASE lock:{lock} holder")).await?;
         let granted = Instant::now();
+        // Those behind them have their turns by then, and keep their places until they claim them.
         let gone = async {
-            while control.field("lock", "lock_places").await? > 0 {
+            while control.field("lock", "lock_places").await? > living
+                || control.field("lock", "lock_held").await? < living
+            {
                 sleep(Duration::from_millis(5)).await;
             }
             Ok(())
