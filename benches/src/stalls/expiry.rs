@@ -57,7 +57,7 @@ impl Load {
 
 /// What the server itself does with as many plain keys that end at once: its cron deletes them, for up to a quarter of
 /// its time without a break.
-async fn alone(keys: usize) -> Result<Seen> {
+pub async fn alone(keys: usize) -> Result<Seen> {
     let server = Server::start(With::Nothing).await?;
     let mut control = server.connect().await?;
     let end = SystemTime::now().duration_since(UNIX_EPOCH)? + FOR_PLAIN_KEYS;

@@ -100,8 +100,9 @@ async fn dead(scene: &mut Scene<'_>) -> Result<()> {
         ensure!(unclaimed == places, "{unclaimed} grants to {places} places were not claimed");
         Ok((seen, overdue))
     };
-    if let Some((seen, overdue)) = scene.attempt(&many, 3, measuring).await? {
-        scene.push(Row::new(format!("{many} lapse"), seen, BOUND));
+    let measuring = async { Ok((expiry::alone(places).await?, measuring.await?)) };
+    if let Some((alone, (seen, overdue))) = scene.attempt(&many, 3, measuring).await? {
+        scene.push(Row::new(format!("{many} lapse"), seen, BOUND).on_top_of(alone.turn()));
         let what = format!("{many}: the last lapses so long after its lease");
         scene.push(Row::of(what, overdue, OVERDUE, Unit::Wait));
     }
