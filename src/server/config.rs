@@ -137,7 +137,8 @@ pub fn unlike(file: &[u8]) -> Vec<String> {
             _ => {}
         }
     }
-    let words = "words follow the path in the line loadmodule, with which no server starts";
+    let words =
+        "its loadmodule line has words behind the path, and a server does not start with these";
     (each(&now).zip(each(&there)))
         .filter(|(is, would_be)| is != would_be)
         .map(|((name, is), (_, would_be))| format!("{name} is {is} and not {would_be}"))

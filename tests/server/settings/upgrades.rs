@@ -47,6 +47,21 @@ fn the_log_names_what_is_not_as_in_the_configuration_file_after_a_load() {
 }
 
 #[test]
+fn the_log_says_at_a_load_that_words_behind_loadmodule_keep_the_server_from_starting_again() {
+    let server = Server::start();
+    let (mut client, path) = (server.client(), server.module_path());
+    server.wait_until_unloaded();
+    let file = server.file("redis.conf");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = text.lines().find(|line| line.starts_with("loadmodule ")).unwrap();
+    std::fs::write(&file, text.replace(line, &format!("{} max-ttl 5", line.trim_end()))).unwrap();
+    let before = server.log().len();
+    assert_eq!(cmd!(client, "MODULE", "LOADEX", &path), "OK");
+    let log = said_since(&server, before);
+    assert!(log.contains("its loadmodule line has words behind the path"), "{log}");
+}
+
+#[test]
 fn the_log_of_an_unload_has_the_words_that_bring_the_settings_back() {
     let server = Server::start();
     let mut client = server.client();
