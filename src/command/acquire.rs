@@ -23,6 +23,6 @@ impl Command for Acquire {
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
-        ask(call, &[name], AskedBy::Acquire, &[name.key])
+        ask(call, &[name], AskedBy::Acquire)
     }
 }

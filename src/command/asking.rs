@@ -5,11 +5,10 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
-use super::modes::{self, Asked};
 use super::{OWNER, TTL, deadlock};
 use crate::lock::{
-    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Modes, Ms, NameRef, Notify, Now, Patience,
-    Refusal, Request, Terms, WaitOutcome,
+    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Ms, NameRef, Notify, Now, Patience, Refusal,
+    Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
     Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
@@ -49,34 +48,6 @@ pub const ARGUMENTS: [Argument; 6] = [
     .optional()
     .since(c"2.0.0"),
 ];
-
-/// How LOCK.MACQUIRE asks for its locks: in one mode, or each in its own.
-pub const ANY_MODES: Argument = Argument::new(
-    c"mode",
-    Kind::OneOf(&[SHARED, LIMIT, MODES]),
-    c"Whether other owners can hold the locks at the same time. Without it they can't.",
-)
-.optional();
-
-const MODES: Argument = Argument {
-    multiple: true,
-    ..Argument::new(
-        c"mode",
-        Kind::OneOf(&[EXCLUSIVE, EACH_SHARED, EACH_LIMIT]),
-        c"A mode for each key, in their order.",
-    )
-    .after(c"MODES")
-};
-
-const EXCLUSIVE: Argument = Argument::new(c"exclusive", Kind::Word, c"Alone.").after(c"EXCLUSIVE");
-
-const EACH_SHARED: Argument = Argument { summary: c"Beside others who share this lock.", ..SHARED };
-
-const EACH_LIMIT: Argument = Argument::new(
-    c"n",
-    Kind::Integer,
-    c"Beside others who share this lock, while they are fewer than this.",
-);
 
 const BLOCK: Argument = Argument::new(
     c"milliseconds",
@@ -124,7 +95,7 @@ const LIMIT: Argument = Argument::new(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options<'w> {
     waiting: Waiting<'w>,
-    modes: Asked<'w>,
+    mode: Mode,
     session: bool,
     max_queue: Option<u64>,
 }
@@ -139,27 +110,16 @@ enum Waiting<'w> {
     Queue(Ms, Option<Notify<'w>>),
 }
 
-/// Asks for these locks by this command, with the words that are left. `keys` are those that the client named,
-/// perhaps one of them twice.
+/// Asks for these locks by this command, with the words that are left.
 #[inline]
 pub fn ask<'w>(
     call: &mut Call<'w, '_, '_>,
     names: &[NameRef<'w>],
     command: AskedBy,
-    keys: &[&'w [u8]],
 ) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
     let ttl = call.ttl(said)?;
-    let modes_for = (command == AskedBy::Macquire).then_some(keys.len());
-    let options = options(call.words, modes_for, call.turn.now, call.locks.limits())?;
-    let each;
-    let modes = match options.modes {
-        Asked::Same(mode) => Modes::Same(mode),
-        Asked::Each(words) => {
-            each = modes::read(keys, words)?;
-            modes::of_all(&each)
-        }
-    };
+    let options = options(call.words, call.turn.now, call.locks.limits())?;
     if options.session && !call.caller.may_tie() {
         return Err(Fault::Words(
             "SESSION is not allowed in scripts, functions and other modules' calls",
@@ -185,8 +145,13 @@ pub fn ask<'w>(
     let owner = made_up.as_deref().map_or(said, str::as_bytes);
     let in_words = if made_up.is_some() { owner_and_number } else { number_alone };
     let request = Request {
-        terms: Terms { owner, ttl, client: call.client, session: options.session },
-        modes,
+        terms: Terms {
+            owner,
+            mode: options.mode,
+            ttl,
+            client: call.client,
+            session: options.session,
+        },
         patience,
         max_queue: options.max_queue,
     };
@@ -245,16 +210,10 @@ const SENT_AWAY: Reply = Reply::Error(Cow::Borrowed(
 
 const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used together");
 const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");
-const MODES_AND_ONE: Fault = Fault::Words("MODES can't be used together with SHARED or LIMIT");
 
-/// In any order, each at most once. MODES has so many words, if there may be MODES at all.
-fn options<'w>(
-    mut words: Args<'w>,
-    modes_for: Option<usize>,
-    now: Now,
-    limits: &Limits,
-) -> Result<Options<'w>, Fault> {
-    let (mut waiting, mut modes, mut session, mut max_queue) = (None, None, false, None);
+/// In any order, each at most once.
+fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options<'w>, Fault> {
+    let (mut waiting, mut mode, mut session, mut max_queue) = (None, None, false, None);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") {
             match waiting {
@@ -276,37 +235,26 @@ fn options<'w>(
             let length = lease(ms, now, limits.max_lease)?;
             waiting = Some(Waiting::Queue(length, notify(&mut words)?));
         } else if word.eq_ignore_ascii_case(b"SHARED") {
-            match modes.replace(Asked::Same(Mode::Shared)) {
+            match mode.replace(Mode::Shared) {
                 None => {}
-                Some(Asked::Same(Mode::Shared)) => return Err(Fault::Twice("SHARED")),
-                Some(Asked::Same(_)) => return Err(SHARED_AND_LIMIT),
-                Some(Asked::Each(_)) => return Err(MODES_AND_ONE),
+                Some(Mode::Shared) => return Err(Fault::Twice("SHARED")),
+                Some(_) => return Err(SHARED_AND_LIMIT),
             }
         } else if word.eq_ignore_ascii_case(b"LIMIT") {
-            match modes {
+            match mode {
                 None => {}
-                Some(Asked::Same(Mode::Shared)) => return Err(SHARED_AND_LIMIT),
-                Some(Asked::Same(_)) => return Err(Fault::Twice("LIMIT")),
-                Some(Asked::Each(_)) => return Err(MODES_AND_ONE),
+                Some(Mode::Shared) => return Err(SHARED_AND_LIMIT),
+                Some(_) => return Err(Fault::Twice("LIMIT")),
             }
             let said = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
             let most = limits.max_sharers;
-            let limit = modes::limit(said).filter(|&limit| limit <= most);
+            let limit = integer(said).and_then(|limit| u64::try_from(limit).ok());
+            let limit = limit.filter(|limit| (1..=most).contains(limit));
             let limit = limit.ok_or_else(|| {
                 let said = shown(said);
                 Fault::Integer(format!("LIMIT must be 1 to {most} (lock.max-sharers), not {said}"))
             })?;
-            modes = Some(Asked::Same(Mode::Limit(limit)));
-        } else if let Some(count) = modes_for
-            && word.eq_ignore_ascii_case(b"MODES")
-        {
-            match modes {
-                None => {}
-                Some(Asked::Same(_)) => return Err(MODES_AND_ONE),
-                Some(Asked::Each(_)) => return Err(Fault::Twice("MODES")),
-            }
-            let each = words.some(count).filter(|words| modes::are_modes(words));
-            modes = Some(Asked::Each(each.ok_or(Fault::Modes)?));
+            mode = Some(Mode::Limit(limit));
         } else if word.eq_ignore_ascii_case(b"SESSION") {
             if std::mem::replace(&mut session, true) {
                 return Err(Fault::Twice("SESSION"));
@@ -333,7 +281,7 @@ fn options<'w>(
     }
     Ok(Options {
         waiting: waiting.unwrap_or(Waiting::Try),
-        modes: modes.unwrap_or(Asked::Same(Mode::Exclusive)),
+        mode: mode.unwrap_or(Mode::Exclusive),
         session,
         max_queue,
     })
@@ -383,12 +331,8 @@ mod tests {
     use super::*;
 
     const NOW: Now = Now::from_micros(1_000_000);
-    const PLAIN: Options<'_> = Options {
-        waiting: Waiting::Try,
-        modes: Asked::Same(Mode::Exclusive),
-        session: false,
-        max_queue: None,
-    };
+    const PLAIN: Options<'_> =
+        Options { waiting: Waiting::Try, mode: Mode::Exclusive, session: false, max_queue: None };
 
     const fn words(what: &'static str) -> Fault {
         Fault::Words(what)
@@ -419,19 +363,18 @@ mod tests {
     }
 
     fn read<'w>(words: &'w [&'w [u8]], limits: &Limits) -> Result<Options<'w>, Fault> {
-        options(Args::new("lock.acquire", words), None, NOW, limits)
+        options(Args::new("lock.acquire", words), NOW, limits)
     }
 
     fn is(mode: Mode) -> Result<Options<'static>, Fault> {
-        let modes = Asked::Same(mode);
-        Ok(Options { modes, ..PLAIN })
+        Ok(Options { mode, ..PLAIN })
     }
 
     #[test]
     fn the_words_after_the_ttl_come_in_any_case_and_order_and_each_once() {
         let all = Options {
             waiting: Waiting::Block(Some(1006)),
-            modes: Asked::Same(Mode::Limit(3)),
+            mode: Mode::Limit(3),
             session: true,
             max_queue: None,
         };
@@ -452,6 +395,7 @@ mod tests {
             ("BLOCK", Err(words("BLOCK needs the milliseconds to wait"))),
             ("BLOCK 1 BLOCK 1", Err(Fault::Twice("BLOCK"))),
             ("NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
+            ("MODES 3 SHARED", Err(Fault::NoOption("\"MODES\"".to_owned()))),
             ("BLOCK 1 NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
             ("SHARED", is(Mode::Shared)),
             ("shared", is(Mode::Shared)),
@@ -481,12 +425,8 @@ mod tests {
     #[test]
     fn a_place_in_the_queue_is_asked_for_with_its_lease_and_perhaps_a_message() {
         let told = |length| Waiting::Queue(length, notifies("ch", "7"));
-        let all = Options {
-            waiting: told(5),
-            modes: Asked::Same(Mode::Limit(3)),
-            session: true,
-            max_queue: None,
-        };
+        let all =
+            Options { waiting: told(5), mode: Mode::Limit(3), session: true, max_queue: None };
         let named_like_words = Waiting::Queue(5, notifies("SESSION", "SHARED"));
         for (line, verdict) in [
             ("QUEUE 1", queues(1)),
@@ -633,35 +573,5 @@ mod tests {
                 assert_eq!(read(&words, &Limits::DEFAULT), verdict);
             }
         }
-    }
-
-    #[test]
-    fn modes_has_one_word_for_each_key_and_only_where_there_may_be_several() {
-        let each = |words: &'static [&'static [u8]]| {
-            let modes = Asked::Each(words);
-            Ok(Options { modes, ..PLAIN })
-        };
-        for (line, verdict) in [
-            ("MODES 100 3", each(&[b"100", b"3"])),
-            ("modes shared exclusive", each(&[b"shared", b"exclusive"])),
-            ("MODES 100 BLOCK 0", Err(Fault::Modes)),
-            ("MODES 100", Err(Fault::Modes)),
-            ("MODES 100 0", Err(Fault::Modes)),
-            ("MODES", Err(Fault::Modes)),
-            ("MODES 1 2 3", Err(Fault::NoOption("\"3\"".to_owned()))),
-            ("MODES 1 2 MODES 1 2", Err(Fault::Twice("MODES"))),
-            ("MODES 1 2 SHARED", Err(MODES_AND_ONE)),
-            ("MODES 1 2 LIMIT 3", Err(MODES_AND_ONE)),
-            ("SHARED MODES 1 2", Err(MODES_AND_ONE)),
-            ("LIMIT 3 MODES 1 2", Err(MODES_AND_ONE)),
-        ] {
-            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-            let args = Args::new("lock.macquire", &words);
-            let read = options(args, Some(2), NOW, &Limits::DEFAULT);
-            assert_eq!(read, verdict, "{line:?}");
-        }
-        let words: [&[u8]; 2] = [b"MODES", b"SHARED"];
-        let no_option = Err(Fault::NoOption("\"MODES\"".to_owned()));
-        assert_eq!(read(&words, &Limits::DEFAULT), no_option);
     }
 }

@@ -1,8 +1,8 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]]
-//! [SHARED | LIMIT n | MODES mode [mode ...]] [SESSION] [MAXQUEUE n]`
+//! [SHARED | LIMIT n] [SESSION] [MAXQUEUE n]`
 
-use super::asking::{ANY_MODES, ARGUMENTS, ask};
-use super::{KEYS, NUMKEYS, each_once};
+use super::asking::{ARGUMENTS, ask};
+use super::{KEYS, NUMKEYS, lock_names};
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec};
 
@@ -16,22 +16,13 @@ impl Command for Macquire {
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, _, session, max_queue] = ARGUMENTS;
-            &[
-                NUMKEYS,
-                KEYS,
-                owner,
-                ttl,
-                waiting,
-                ANY_MODES,
-                session,
-                max_queue,
-            ]
+            let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;
+            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, session, max_queue]
         },
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let keys = call.words.keys(true)?;
-        ask(call, &each_once(call.db, keys), AskedBy::Macquire, keys)
+        let names = lock_names(call, true)?;
+        ask(call, &names, AskedBy::Macquire)
     }
 }

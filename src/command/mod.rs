@@ -9,7 +9,6 @@ mod guard;
 mod info;
 mod log;
 mod macquire;
-mod modes;
 mod mrelease;
 mod mrenew;
 #[cfg(feature = "provoke")]
@@ -35,7 +34,7 @@ pub use scan::Scan;
 
 use std::collections::HashSet;
 
-use crate::lock::{Db, NameRef};
+use crate::lock::NameRef;
 use crate::protocol::{Argument, Call, Fault, Kind};
 
 const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
@@ -54,14 +53,9 @@ const TTL: Argument =
 
 /// The locks that a call names behind their number, each once. An owner follows them, and perhaps a ttl.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<NameRef<'w>>, Fault> {
-    let keys = call.words.keys(has_ttl)?;
-    Ok(each_once(call.db, keys))
-}
-
-/// The locks of these keys, each once.
-fn each_once<'w>(db: Db, keys: &[&'w [u8]]) -> Vec<NameRef<'w>> {
-    let mut seen = HashSet::new();
-    (keys.iter()).filter(|&&key| seen.insert(key)).map(|&key| NameRef { db, key }).collect()
+    let (keys, db, mut seen) = (call.words.keys(has_ttl)?, call.db, HashSet::new());
+    let once = keys.iter().filter(|&&key| seen.insert(key));
+    Ok(once.map(|&key| NameRef { db, key }).collect())
 }
 
 /// The lock that a call names by its first word.

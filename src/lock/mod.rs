@@ -62,6 +62,6 @@ pub use waiting::place::Message;
 pub use waiting::queue::WaitOutcome;
 pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};
 pub use words::{
-    Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Modes, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Refusal, Request, Secret, Terms, Ticket,
+    Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Ms, Name, NameRef,
+    NotALock, Notify, Now, Patience, Refusal, Request, Secret, Terms, Ticket,
 };

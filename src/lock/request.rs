@@ -4,40 +4,11 @@ use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::words::{Fence, Mode, Ms, Ticket};
 
-/// How a request wants to hold each of its locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Modes<'a> {
-    /// All of them in this mode.
-    Same(Mode),
-    /// Each in its own, in the order of the locks. They differ.
-    Each(&'a [Mode]),
-}
-
-impl Modes<'_> {
-    /// How it wants to hold the lock of this index.
-    #[inline]
-    pub fn of(self, index: usize) -> Mode {
-        match self {
-            Self::Same(mode) => mode,
-            // There are as many modes as locks.
-            Self::Each(modes) => modes.get(index).copied().unwrap_or(Mode::Exclusive),
-        }
-    }
-}
-
-impl From<Mode> for Modes<'_> {
-    fn from(mode: Mode) -> Self {
-        Self::Same(mode)
-    }
-}
-
 /// A request for a lock, or for several at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// For whom it asks, and for how long.
+    /// For whom it asks, how, and for how long.
     pub terms: Terms<'a>,
-    /// Exclusive, shared or limited.
-    pub modes: Modes<'a>,
     /// Whether it waits, and how.
     pub patience: Patience<'a>,
     /// It does not wait behind this many others, or more, in any queue.
@@ -48,6 +19,8 @@ pub struct Request<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     pub owner: &'a [u8],
+    /// Exclusive, shared or limited.
+    pub mode: Mode,
     /// How long they are held, counted from the grant.
     pub ttl: Ms,
     /// The id of the client that asks.

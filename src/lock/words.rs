@@ -6,7 +6,7 @@ pub use crate::lock::lock::{Hold, Mode};
 pub use crate::lock::name::{Db, Name, NameRef};
 pub use crate::lock::print::{Print, Secret};
 pub use crate::lock::request::{
-    Acquired, AskedBy, Asker, Lease, Modes, NotALock, Notify, Patience, Refusal, Request, Terms,
+    Acquired, AskedBy, Asker, Lease, NotALock, Notify, Patience, Refusal, Request, Terms,
 };
 pub use crate::lock::slot::{Slot, Slots};
 pub use crate::lock::time::{Ahead, LAST_MS, Ms, Now, after, earlier, is_over};

@@ -28,7 +28,7 @@ impl<'a> Args<'a> {
     }
 
     /// The next so many words, if there are as many.
-    pub fn some(&mut self, count: usize) -> Option<&'a [&'a [u8]]> {
+    fn some(&mut self, count: usize) -> Option<&'a [&'a [u8]]> {
         let (words, left) = self.left.split_at_checked(count)?;
         self.left = left;
         Some(words)

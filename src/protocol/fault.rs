@@ -15,8 +15,6 @@ pub enum Fault {
     Twice(&'static str),
     #[error("ERR syntax error: there is no option {0}")]
     NoOption(String),
-    #[error("ERR syntax error: MODES needs EXCLUSIVE, SHARED or a limit of 1 or more for each key")]
-    Modes,
     /// The argument and its value, in words.
     #[error("ERR value is not an integer or out of range: {0}")]
     Integer(String),

@@ -92,30 +92,6 @@ fn the_server_describes_the_commands() {
 }
 
 #[test]
-fn only_a_command_for_several_locks_is_described_with_a_mode_for_each() {
-    let server = Server::start();
-    let mut client = server.client3();
-    for (command, has_modes) in [("lock.macquire", true), ("lock.acquire", false)] {
-        let docs = cmd!(client, "COMMAND", "DOCS", command);
-        let arguments = docs[command]["arguments"].items();
-        let mode = arguments.iter().find(|argument| argument["name"] == "mode");
-        let ways = mode.unwrap()["arguments"].items();
-        let each =
-            (ways.iter()).find(|way| way.field("token").is_some_and(|token| *token == "MODES"));
-        assert_eq!(each.is_some(), has_modes, "{command}: {ways:?}");
-        let Some(each) = each else { continue };
-        assert_eq!(each["type"], "oneof");
-        assert_eq!(texts(&each["flags"]), ["multiple".to_owned()].into());
-        let words = each["arguments"].items();
-        let names: Vec<_> = words.iter().map(|word| word["name"].text()).collect();
-        assert_eq!(names, ["exclusive", "shared", "n"]);
-        assert_eq!(words[0]["token"], "EXCLUSIVE");
-        assert_eq!(words[1]["token"], "SHARED");
-        assert_eq!(words[2]["type"], "integer");
-    }
-}
-
-#[test]
 fn the_server_counts_and_lists_the_commands() {
     let server = Server::start();
     let mut client = server.client();

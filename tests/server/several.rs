@@ -3,7 +3,6 @@
 
 mod cluster;
 mod crowd;
-mod modes;
 mod rights;
 mod waiting;
 mod written;

@@ -150,10 +150,9 @@ impl<'a> Play<'a> {
         };
         steps.look(1)?;
         if let Some(waiter) = self.left.get(ticket) {
-            let modes = waiter.modes().borrow();
-            for (index, name) in waiter.names.iter().enumerate() {
+            for name in &*waiter.names {
                 steps.look(2)?;
-                if !self.admits(name, ticket, (&waiter.owner, modes.of(index)), steps)? {
+                if !self.admits(name, ticket, waiter, steps)? {
                     return Ok(true);
                 }
             }
@@ -166,7 +165,7 @@ impl<'a> Play<'a> {
         &mut self,
         name: &Name,
         ticket: Ticket,
-        (owner, mode): (&[u8], Mode),
+        waiter: &Waiter,
         steps: &mut Steps,
     ) -> Result<bool, TooLong> {
         // A request for a lock that was not reached comes after all that were.
@@ -175,7 +174,7 @@ impl<'a> Play<'a> {
         };
         let in_turn = played.first(&self.left, steps)? == Some(ticket);
         let max_sharers = self.left.scene.max_sharers;
-        let verdict = played.held_by(owner).admits(mode, in_turn, max_sharers);
+        let verdict = (played.held_by(&waiter.owner)).admits(waiter.mode, in_turn, max_sharers);
         // An upgrade has its turn as soon as it is promoted.
         Ok(verdict == Verdict::Held || (verdict == Verdict::Open && in_turn))
     }
@@ -186,14 +185,13 @@ impl<'a> Play<'a> {
         waiter: &'a Waiter,
         steps: &mut Steps,
     ) -> Result<(), TooLong> {
-        let (owner, modes) = (&*waiter.owner, waiter.modes().borrow());
+        let (owner, hold) = (&*waiter.owner, waiter.mode.hold());
         steps.write(waiter.names.len())?;
         self.left.served.insert(ticket, ());
-        for (index, name) in waiter.names.iter().enumerate() {
+        for name in &*waiter.names {
             let Some(played) = self.played.get_mut(&name.id()) else {
                 continue;
             };
-            let hold = modes.of(index).hold();
             played.upgrades.remove(&ticket);
             if played.grant(owner, hold) {
                 self.owner(owner, steps)?.holds.push(name);
@@ -227,10 +225,7 @@ impl<'a> Play<'a> {
                 let Some(waiter) = waiter.filter(|_| played.queue.contains(ticket)) else {
                     continue;
                 };
-                steps.look(waiter.modes_to_search())?;
-                if waiter.mode_of(name.borrow()) == Mode::Exclusive
-                    && played.upgrades.insert(ticket)
-                {
+                if waiter.mode == Mode::Exclusive && played.upgrades.insert(ticket) {
                     self.to_try.push_back(ticket);
                     any = true;
                 }

@@ -19,7 +19,7 @@ use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::{ByNumber, Keyed, NumberHasher};
 use crate::lock::waiting::queue::{Queue, Waiter};
-use crate::lock::words::{Hold, Mode, Modes, Name, Ticket};
+use crate::lock::words::{Hold, Mode, Name, Ticket};
 
 /// The owners and locks that can be reached from one owner, and the way back to it.
 pub struct Reach<'a> {
@@ -71,8 +71,6 @@ struct Spot<'a> {
     queue: &'a Queue,
     ticket: Ticket,
     waiter: &'a Waiter,
-    /// How it asks for this lock.
-    mode: Mode,
     /// Does its owner share the lock? Then it comes before all others, and waits for the holders alone.
     is_upgrade: bool,
     /// Must the start wait until this is served, whatever all others do?
@@ -153,17 +151,15 @@ impl<'a> Reach<'a> {
         steps.look(waiting.requests_of(owner))?;
         let requests: Vec<(Ticket, &Waiter)> = waiting.waiting_of(owner, now).collect();
         for &(ticket, waiter) in &requests {
-            let modes = waiter.modes().borrow();
-            for (index, name) in waiter.names.iter().enumerate() {
+            for name in &*waiter.names {
                 steps.look(2)?;
-                let mode = modes.of(index);
                 let Some(queue) = self.ask(name, owner, ticket, steps)? else {
                     continue;
                 };
                 let holds = queue.holders().include(owner, now);
                 let hold =
                     if queue.holders().are_sharers() { Hold::Shared } else { Hold::Exclusive };
-                if holds && hold.covers(mode) {
+                if holds && hold.covers(waiter.mode) {
                     continue;
                 }
                 let spot = Spot {
@@ -171,7 +167,6 @@ impl<'a> Reach<'a> {
                     queue,
                     ticket,
                     waiter,
-                    mode,
                     // The holders are not listed if there are more than may be, but their upgrades come first.
                     is_upgrade: holds || queue.is_upgrade(ticket),
                     certain: certain && is_only_one(&requests, ticket, queue, steps)?,
@@ -311,7 +306,7 @@ impl Asked<'_> {
     ) -> Result<bool, TooLong> {
         let (queue, tangled) = (self.queue, self.queue.tangled());
         let is_full = u64::try_from(queue.holders().len()).is_ok_and(|count| count >= max_sharers);
-        if !queue.holders().are_sharers() || spot.mode != Mode::Shared || is_full {
+        if !queue.holders().are_sharers() || spot.waiter.mode != Mode::Shared || is_full {
             return Ok(true);
         }
         if self.untangled.is_none() {
@@ -329,14 +324,12 @@ impl<'a> Spot<'a> {
     }
 
     fn to_earlier(&self, earlier: &Waiter) -> Edge<'a> {
-        // One that asks for some of its locks alone, and shares others, may be either: that is not certain.
-        let is_alone = matches!(earlier.modes().borrow(), Modes::Same(Mode::Exclusive));
-        self.edge(Claim::ComesFirst, is_alone)
+        self.edge(Claim::ComesFirst, earlier.mode == Mode::Exclusive)
     }
 
     /// To an owner that has the lock alone, or comes to have it alone.
     fn edge(&self, next: Claim, is_alone: bool) -> Edge<'a> {
-        let excludes = is_alone || self.mode == Mode::Exclusive;
+        let excludes = is_alone || self.waiter.mode == Mode::Exclusive;
         Edge { from: &self.waiter.owner, name: self.name, next, certain: self.certain && excludes }
     }
 }

@@ -22,11 +22,10 @@ impl Locks {
         if let Patience::Place(lease) = request.patience {
             // Where no client waits, a free lock is granted at once, and needs no place.
             if let (&[name], false) = (names, self.waiting.has_queues())
-                && let mode = request.modes.of(0)
                 && let fit @ Fit::Open { keeps: None } =
-                    self.fit(turn, name, request.terms.owner, mode, true)?
+                    self.fit(turn, name, request.terms.owner, request.terms.mode, true)?
             {
-                return self.take_or_wait(turn, &[Part { name, mode, fit }], request);
+                return self.take_or_wait(turn, &[Part { name, fit }], request);
             }
             return self.ask(turn, names, request, &lease);
         }
@@ -35,9 +34,8 @@ impl Locks {
         }
         if let &[name] = names {
             let in_turn = self.waiting.nothing_waits_for(name);
-            let mode = request.modes.of(0);
-            let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
-            return self.take_or_wait(turn, &[Part { name, mode, fit }], request);
+            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
+            return self.take_or_wait(turn, &[Part { name, fit }], request);
         }
         let parts = self.parts(turn, names, request)?;
         self.take_or_wait(turn, &parts, request)
@@ -51,11 +49,10 @@ impl Locks {
         request: &Request<'_>,
     ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
-        for (index, &name) in names.iter().enumerate() {
+        for &name in names {
             let in_turn = self.waiting.nothing_waits_for(name);
-            let mode = request.modes.of(index);
-            let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
-            parts.push(Part { name, mode, fit });
+            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
+            parts.push(Part { name, fit });
         }
         Ok(parts)
     }

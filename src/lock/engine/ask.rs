@@ -33,7 +33,7 @@ impl Locks {
         }
         let same = own.filter(|&ticket| {
             let waiter = self.waiting.waiter(ticket);
-            waiter.is_some_and(|waiter| waiter.has_modes(names, request.modes))
+            waiter.is_some_and(|waiter| waiter.mode == request.terms.mode)
         });
         if let Some(ticket) = own {
             self.undo_lost_grant(turn, ticket);

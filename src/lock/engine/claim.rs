@@ -77,7 +77,7 @@ impl Locks {
     /// its locks.
     pub(in crate::lock) fn end_claimed_places(
         &mut self,
-        mut held: Vec<(NameRef<'_>, Hold)>,
+        (mut held, hold): (Vec<NameRef<'_>>, Hold),
         owner: &[u8],
         fence: Option<Fence>,
     ) {
@@ -88,15 +88,12 @@ impl Locks {
         if places.is_empty() {
             return;
         }
-        held.sort_unstable_by_key(|&(name, _)| name);
+        held.sort_unstable();
         for ticket in places {
             let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
-            let hold_of = |name: &Name| {
-                let found = held.binary_search_by_key(&name.borrow(), |&(name, _)| name);
-                found.ok().and_then(|at| held.get(at))
-            };
+            let is_held = |name: &Name| held.binary_search(&name.borrow()).is_ok();
             // What its owner has lost since it was told may be asked for again already.
             let lasts = |name: &Name| {
                 fence.is_none_or(|fence| {
@@ -104,18 +101,17 @@ impl Locks {
                     former.is_some_and(|former| former.entry.has_had(fence))
                 })
             };
-            let modes = waiter.modes().borrow();
             let is_claimed = match waiter.state() {
                 // A grant that was made later than the one that it was told of is not claimed by that.
                 State::Granted(number) => {
                     fence == Some(number)
                         || fence.is_none_or(|fence| number < fence)
-                            && waiter.names.iter().any(|name| hold_of(name).is_some())
+                            && waiter.names.iter().any(is_held)
                 }
-                _ => waiter.names.iter().enumerate().all(|(index, name)| {
-                    hold_of(name).is_some_and(|(_, hold)| hold.covers(modes.of(index)))
-                        && lasts(name)
-                }),
+                _ => {
+                    hold.covers(waiter.mode)
+                        && waiter.names.iter().all(|name| is_held(name) && lasts(name))
+                }
             };
             if is_claimed {
                 let moved_up = self.end_place(ticket, Ended::Claimed);

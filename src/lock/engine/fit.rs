@@ -38,8 +38,6 @@ impl Fit {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::lock) struct Part<'n> {
     pub(in crate::lock) name: NameRef<'n>,
-    /// How the request wants to hold it.
-    pub(in crate::lock) mode: Mode,
     pub(in crate::lock) fit: Fit,
 }
 

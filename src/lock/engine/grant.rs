@@ -30,10 +30,10 @@ impl Locks {
         }
         let mut number = known;
         for &part in parts {
-            let Part { name, mode, fit } = part;
+            let Part { name, fit } = part;
             // A share that is upgraded may stand beside shares that have expired.
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
-            if is_upgrade || mode.hold() == Hold::Shared {
+            if is_upgrade || terms.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
                 if is_upgrade {
                     self.lose_over(turn, name);
@@ -64,8 +64,8 @@ impl Locks {
             }
         }
         if news == News::Told && self.waiting.has_places() {
-            let held = parts.iter().map(|part| (part.name, part.mode.hold()));
-            self.end_claimed_places(held.collect(), terms.owner, None);
+            let held = parts.iter().map(|part| part.name).collect();
+            self.end_claimed_places((held, terms.mode.hold()), terms.owner, None);
         }
         number.unwrap_or_default()
     }
@@ -182,7 +182,7 @@ impl Locks {
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
-        Part { name, mode, fit }: Part<'_>,
+        Part { name, fit }: Part<'_>,
         terms: &Terms<'_>,
     ) -> (Hold, Option<Ms>, bool) {
         let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
@@ -208,7 +208,7 @@ impl Locks {
                 // The end of an unclaimed share is only the time by which to claim it: it is not kept.
                 let keeps = keeps.filter(|_| !self.is_to_be_claimed(name, owner, Hold::Shared));
                 let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
-                let (hold, deadline) = (mode.hold(), wanted.max(kept));
+                let (hold, deadline) = (terms.mode.hold(), wanted.max(kept));
                 match hold {
                     Hold::Exclusive => turn.keys.hold(name, owner, deadline),
                     Hold::Shared => turn.keys.share(name, owner, deadline),
@@ -217,7 +217,7 @@ impl Locks {
                 (hold, Some(deadline), true)
             }
             // Not reached: requests that have to wait are not granted.
-            Fit::Shut { .. } | Fit::Breaking => (mode.hold(), None, false),
+            Fit::Shut { .. } | Fit::Breaking => (terms.mode.hold(), None, false),
         }
     }
 }

@@ -36,8 +36,7 @@ impl Locks {
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
         // Renewing claims the grants of places.
-        let held = names.iter().map(|&name| (name, Hold::Shared));
-        self.end_claimed_places(held.collect(), owner, None);
+        self.end_claimed_places((names.to_vec(), Hold::Shared), owner, None);
         for &name in names {
             if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
                 if hold == Hold::Shared {

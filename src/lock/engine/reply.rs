@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
 use crate::lock::waiting::queue::{State, WaitOutcome, Waiter};
-use crate::lock::words::{Fence, Ticket};
+use crate::lock::words::{Fence, Name, Ticket};
 
 /// What the server knows of a waiter's client when the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -117,10 +117,8 @@ impl Locks {
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
         self.reply_ended(&waiter.names, &waiter.owner, fence, heard);
         if heard && self.waiting.has_places() {
-            let modes = waiter.modes().borrow();
-            let held = waiter.names.iter().enumerate();
-            let held = held.map(|(index, name)| (name.borrow(), modes.of(index).hold()));
-            self.end_claimed_places(held.collect(), &waiter.owner, Some(fence));
+            let held = waiter.names.iter().map(Name::borrow).collect();
+            self.end_claimed_places((held, waiter.mode.hold()), &waiter.owner, Some(fence));
         }
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {

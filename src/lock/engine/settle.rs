@@ -241,7 +241,7 @@ impl Locks {
             let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
-            let wants_it_alone = waiter.mode_of(name) == Mode::Exclusive;
+            let wants_it_alone = waiter.mode == Mode::Exclusive;
             let seen = self.serve(turn, ticket, None);
             // An upgrade comes first, even if the server has refused another of its locks.
             if wants_it_alone
@@ -307,7 +307,6 @@ impl Locks {
             return Served::Later;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let wanted = waiter.modes().clone();
         let terms = self.waiting.terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
@@ -315,13 +314,13 @@ impl Locks {
         let mut parts = Vec::with_capacity(names.len());
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             turn.budget.draw(1);
-            let (name, mode) = (name.borrow(), wanted.borrow().of(place));
+            let name = name.borrow();
             self.meet(turn, name, Some(&owner));
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
             let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
-            let found = self.fit(turn, name, &owner, mode, in_turn).ok();
+            let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
             let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
                 if !turn.keys.can_open(name) {
                     return Served::Refused;
@@ -336,7 +335,7 @@ impl Locks {
                 }
                 return Served::Waits;
             };
-            parts.push(Part { name, mode, fit });
+            parts.push(Part { name, fit });
         }
         // Looking at its queues may have laid it aside.
         if !self.waiting.is_waiting(ticket) {
@@ -386,12 +385,11 @@ impl Locks {
         parts: &[Part<'_>],
         terms: &Terms<'_>,
     ) {
-        for part in parts {
-            turn.budget.draw(match part.mode.hold() {
-                Hold::Exclusive => GRANT,
-                Hold::Shared => SHARED_GRANT,
-            });
-        }
+        let cost = match terms.mode.hold() {
+            Hold::Exclusive => GRANT,
+            Hold::Shared => SHARED_GRANT,
+        };
+        turn.budget.draw(cost.saturating_mul(parts.len()));
         if self.waiting.are_many(parts.len()) {
             turn.budget.note_many_granted();
         }
@@ -419,7 +417,7 @@ impl Locks {
         };
         let (owner, print) = (Rc::clone(&waiter.owner), waiter.print);
         let until = Some(turn.now.plus(terms.ttl));
-        for part in granted().filter(|part| part.mode == Mode::Exclusive) {
+        for part in granted().filter(|_| terms.mode == Mode::Exclusive) {
             let alone = Alone { owner: Rc::clone(&owner), print, until };
             self.waiting.set_holders(part.name, Holders::One(alone));
         }

@@ -153,8 +153,6 @@ pub struct Tally {
     pub several_granted: u64,
     pub together: u64,
     pub limited: u64,
-    /// Those that wait for several locks in modes that differ.
-    pub modes: u64,
     pub deadlocks: u64,
     /// Locks whose holds an operator has ended, or will have ended after a while.
     pub broken: u64,
@@ -282,7 +280,7 @@ impl Model {
     /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
     fn is_upgrade(&self, waiter: &Waiter, lock: Lock, surely: bool) -> bool {
         let own = self.hold(lock, waiter.plea.owner);
-        waiter.plea.mode_of(lock) == Mode::Exclusive
+        waiter.plea.mode == Mode::Exclusive
             && own.is_some_and(|own| {
                 own.how == How::Shared && !(surely && (own.is_new || own.may_go() || own.is_loose))
             })

@@ -12,7 +12,6 @@ mod hearing;
 mod holding;
 mod limiting;
 mod losing;
-mod modes;
 mod places;
 mod refusing;
 mod remembering;
@@ -122,7 +121,6 @@ fn alone(owner: Owner) -> Plea {
         owner,
         ttl: 100,
         mode: Mode::Exclusive,
-        but: None,
         patience: Patience::Try,
         client: 0,
         session: false,

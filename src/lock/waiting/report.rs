@@ -55,7 +55,7 @@ impl Waiting {
             .filter_map(|(index, ticket)| Some((index, ticket, self.waiters.get(&ticket)?)))
             .map(|(index, ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
-                mode: waiter.mode_of(name),
+                mode: waiter.mode,
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
                 place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {

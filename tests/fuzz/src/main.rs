@@ -22,7 +22,7 @@ use protocol::{Args, Call, Caller, Command, Connection, Fault, counted, escaped,
 use std::rc::Rc;
 
 /// What a byte from `FIRST` on stands for: so a chain of options is as many bytes, and is found.
-const KNOWN: [&[u8]; 23] = [
+const KNOWN: [&[u8]; 21] = [
     b"BLOCK",
     b"QUEUE",
     b"NOTIFY",
@@ -44,8 +44,6 @@ const KNOWN: [&[u8]; 23] = [
     b"ann",
     b"*",
     b"MAXQUEUE",
-    b"MODES",
-    b"EXCLUSIVE",
 ];
 const FIRST: u8 = 0x80;
 

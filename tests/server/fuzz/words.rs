@@ -34,24 +34,9 @@ const NUMBERS: [&str; 24] = [
     "01",
     "-0",
 ];
-const OPTIONS: [&str; 17] = [
-    "BLOCK",
-    "block",
-    "QUEUE",
-    "NOTIFY",
-    "SHARED",
-    "LIMIT",
-    "MODES",
-    "EXCLUSIVE",
-    "SESSION",
-    "MAXQUEUE",
-    "FORCE",
-    "GRACE",
-    "MATCH",
-    "COUNT",
-    "ALL",
-    "NX",
-    "BLOCK\0",
+const OPTIONS: [&str; 15] = [
+    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "SESSION", "MAXQUEUE", "FORCE",
+    "GRACE", "MATCH", "COUNT", "ALL", "NX", "BLOCK\0",
 ];
 /// Of shares that others write: points in time, and what lies beyond all of them.
 const SCORES: [&str; 8] = [
@@ -259,11 +244,7 @@ fn fitting(dice: &mut Dice) -> Command {
         }
         13 | 14 => {
             let mut command = keys(dice, "LOCK.MACQUIRE");
-            let count = command.len() - 2;
             command.extend(args![owner, time(dice)]);
-            if dice.one_in(2) {
-                modes(dice, count, &mut command);
-            }
             options(dice, &mut command);
             command
         }
@@ -320,19 +301,6 @@ fn options(dice: &mut Dice, command: &mut Command) {
     }
     if dice.one_in(4) {
         command.extend(args!["SESSION"]);
-    }
-}
-
-/// A mode for each of so many keys; one that is named twice mostly gets two.
-fn modes(dice: &mut Dice, count: usize, command: &mut Command) {
-    command.extend(args!["MODES"]);
-    for _ in 0..count {
-        command.extend(match dice.below(4) {
-            0 => args!["EXCLUSIVE"],
-            1 => args!["SHARED"],
-            2 => args![*dice.of(&[&"1", &"2", &"3"])],
-            _ => args![size(dice)],
-        });
     }
 }
 

@@ -29,8 +29,6 @@ pub struct Ask {
     pub owner: OwnerNo,
     pub locks: &'static [LockNo],
     pub mode: Mode,
-    /// A lock that is wanted in another mode than the rest.
-    pub but: Option<(LockNo, Mode)>,
     pub ttl: Ms,
     pub wait: Wait,
     pub session: bool,
@@ -102,14 +100,6 @@ fn names(locks: &[LockNo]) -> String {
     names.join(" and ")
 }
 
-impl Ask {
-    /// How this lock is wanted.
-    pub fn mode_of(&self, lock: LockNo) -> Mode {
-        let but = self.but.filter(|&(other, _)| other == lock);
-        but.map_or(self.mode, |(_, mode)| mode)
-    }
-}
-
 fn in_words(mode: Mode) -> String {
     match mode {
         Mode::Exclusive => "EXCLUSIVE".to_owned(),
@@ -124,9 +114,6 @@ impl fmt::Display for Ask {
         write!(f, "{owner} asks for {} for {ttl} ms", names(self.locks))?;
         if self.mode != Mode::Exclusive {
             write!(f, ", {}", in_words(self.mode))?;
-        }
-        if let Some((other, mode)) = self.but {
-            write!(f, ", but {} {}", lock(other), in_words(mode))?;
         }
         match self.wait {
             Wait::Try => {}

@@ -393,7 +393,6 @@ impl World {
             owner: OWNERS[ask.owner],
             ttl: ask.ttl,
             mode: ask.mode,
-            but: ask.but.map(|(lock, mode)| (LOCKS[lock], mode)),
             patience: match ask.wait {
                 Wait::Try => Patience::Try,
                 Wait::For(ms) => Patience::Until(self.now() + ms),
@@ -664,7 +663,6 @@ impl World {
                     owner: 0,
                     locks: all,
                     mode: Mode::Exclusive,
-                    but: None,
                     ttl: 1,
                     wait: Wait::Try,
                     session: false,

@@ -21,7 +21,7 @@ pub struct Setting {
     pub loses_tails: bool,
 }
 
-const JUDGED_TO: [(&str, usize); 14] = [
+const JUDGED_TO: [(&str, usize); 13] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
     ("shared with upgrade", 7),
@@ -34,7 +34,6 @@ const JUDGED_TO: [(&str, usize); 14] = [
     ("databases", 6),
     ("two may share", 7),
     ("slots", 6),
-    ("a mode for each lock", 6),
     ("what others write", 8),
 ];
 
@@ -60,7 +59,6 @@ pub fn worlds() -> Vec<Setting> {
         refusals(),
         databases(),
         two_may_share(),
-        modes(),
         slots(),
         others(),
     ]
@@ -100,7 +98,7 @@ fn like(answers: Answers, notes_late: bool) -> Flavour {
 }
 
 fn ask(locks: &'static [LockNo], mode: Mode, ttl: Ms, wait: Wait) -> Ask {
-    Ask { owner: 0, locks, mode, but: None, ttl, wait, session: false }
+    Ask { owner: 0, locks, mode, ttl, wait, session: false }
 }
 
 /// What is asked for ends with the connection.
@@ -359,26 +357,6 @@ fn two_may_share() -> Setting {
         ],
         |owner| vec![Release(owner, X)],
         &[Kill(0), Turn, Pass(1), Break(0, 0), Break(0, 1), Del(0), Rename(0, 1)],
-    )
-}
-
-/// Two locks, of which the one may be shared by two and the other by one: all of a tenant's jobs stand in both.
-fn modes() -> Setting {
-    let flavour = Flavour { leaves_late: true, ..like(Answers::Straight, false) };
-    let but_y = |mode, ask: Ask| Ask { but: Some((1, mode)), ..ask };
-    setting(
-        "a mode for each lock",
-        flavour,
-        3,
-        &[
-            but_y(Mode::Limit(1), ask(BOTH, Mode::Limit(2), 2, Forever)),
-            but_y(ALONE, ask(BOTH, SHARED, 1, Try)),
-            but_y(ALONE, ask(BOTH, SHARED, 2, Forever)),
-            ask(X, Mode::Limit(2), 2, Forever),
-            ask(Y, ALONE, 2, Forever),
-        ],
-        |owner| vec![Release(owner, X), Release(owner, Y), Renew(owner, BOTH, 2)],
-        &[Kill(0), Turn, Pass(1), Del(0)],
     )
 }
 

@@ -91,7 +91,6 @@ impl AddAssign for Tally {
         self.several_granted += other.several_granted;
         self.together += other.together;
         self.limited += other.limited;
-        self.modes += other.modes;
         self.deadlocks += other.deadlocks;
         self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
@@ -127,7 +126,6 @@ impl Counts {
             ("several granted to a waiter", rare.several_granted),
             ("readers granted together", rare.together),
             ("limited", rare.limited),
-            ("several in modes that differ", rare.modes * 10),
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused * 10),

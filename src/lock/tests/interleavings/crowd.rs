@@ -271,7 +271,6 @@ impl Crowd {
             owner,
             ttl: self.random.between(1, 400),
             mode,
-            but: None,
             patience,
             client: self.server.connect(),
             session: self.random.one_in(4),

@@ -64,8 +64,6 @@ struct Counts {
     upgrades: u64,
     limits: u64,
     several: u64,
-    /// In modes that differ.
-    differ: u64,
     two_requests: u64,
     /// In places.
     places: u64,
@@ -89,7 +87,6 @@ impl AddAssign for Counts {
         self.upgrades += other.upgrades;
         self.limits += other.limits;
         self.several += other.several;
-        self.differ += other.differ;
         self.two_requests += other.two_requests;
         self.places += other.places;
         self.woken += other.woken;
@@ -169,17 +166,13 @@ impl Graph {
             .filter(|&lock| request.locks[lock].is_some())
             .map(|lock| NAMES[lock])
             .collect();
-        // Of two locks at most.
-        let wanted = request.locks;
-        let last = (0..LOCKS).rev().find(|&lock| wanted[lock].is_some());
         let owner = OWNERS[request.owner.trailing_zeros() as usize];
         // Each has a channel of its own, so that it sleeps alone.
         let on_its_channel = told_on(Some((owner, owner)), LONG);
         let plea = Plea {
             owner,
             ttl: LONG,
-            mode: wanted.iter().flatten().next().copied().unwrap(),
-            but: last.map(|lock| (NAMES[lock], wanted[lock].unwrap())),
+            mode: request.locks.iter().flatten().next().copied().unwrap(),
             patience: if in_place { on_its_channel } else { Patience::Forever },
             client: self.server.connect(),
             session: false,
@@ -320,19 +313,13 @@ impl Graph {
     fn count(&mut self, request: Request, states: usize) {
         let upgrade = self.has_share_to_upgrade(request);
         let waits = self.state.waiting(&self.requests) & request.owner != 0;
-        let mut modes = request.locks.iter().flatten();
-        let first = modes.next();
-        let (several, differ) = match modes.next() {
-            None => (false, false),
-            second => (true, second != first),
-        };
+        let several = request.locks.iter().flatten().count() > 1;
         let counts = &mut self.counts;
         counts.judged += 1;
         counts.states += states;
         counts.upgrades += u64::from(upgrade);
         let is_limit = |mode: &Option<Mode>| matches!(mode, Some(Mode::Limit(_)));
         counts.limits += u64::from(request.locks.iter().any(is_limit));
-        counts.differ += u64::from(differ);
         counts.several += u64::from(several);
         counts.two_requests += u64::from(waits);
     }
@@ -467,12 +454,11 @@ fn live(seed: u64) -> Verdict<Counts> {
             _ => Mode::Exclusive,
         };
         let mut request = Request { owner, locks: [None; LOCKS] };
-        let (first, differ) = (mode(&mut random), random.one_in(2));
+        let mode = mode(&mut random);
         let some = if random.one_in(several) { 2 } else { 1 };
         for _ in 0..some {
             let lock = random.below(locks) as usize;
-            let own = if differ { mode(&mut random) } else { first };
-            request.locks[lock] = Some(own);
+            request.locks[lock] = Some(mode);
         }
         if graph.overlaps_a_place(request) {
             continue;
@@ -503,8 +489,7 @@ fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
     // Nothing that is there to be judged may be rare, and what is not judged must be.
     assert!(counts.judged >= 20_000, "{counts:?}");
     assert!(counts.refused >= counts.judged / 10, "{counts:?}");
-    for some in [counts.upgrades, counts.limits, counts.several, counts.differ, counts.two_requests]
-    {
+    for some in [counts.upgrades, counts.limits, counts.several, counts.two_requests] {
         assert!(some >= counts.judged / 40, "{counts:?}");
     }
     assert!(counts.places >= counts.judged / 10, "{counts:?}");

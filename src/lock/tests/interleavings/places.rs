@@ -34,20 +34,6 @@ struct World {
     rough: bool,
 }
 
-/// A lock that is wanted in another mode than the rest, by some owners of several: always the same, so that
-/// they ask again for what they have asked for.
-fn but_in(locks: &[Lock], owner: Owner, mode: Mode) -> Option<(Lock, Mode)> {
-    let at = OWNERS.iter().position(|&one| one == owner)?;
-    let other = match at % 4 {
-        0 => Mode::Shared,
-        1 => Mode::Limit(1),
-        2 => Mode::Exclusive,
-        _ => return None,
-    };
-    let last = locks.iter().max().copied()?;
-    (locks.len() > 1 && other != mode).then_some((last, other))
-}
-
 impl World {
     fn new(flavour: Flavour) -> Self {
         let mut server = Server::new(flavour, &LOCKS);
@@ -219,7 +205,6 @@ impl World {
             owner,
             ttl: terms.ttl,
             mode,
-            but: but_in(locks, owner, mode),
             patience,
             client: self.client(terms.by, owner, locks),
             session: terms.session,

@@ -135,10 +135,9 @@ impl Model {
             return found;
         }
         for &lock in &waiter.locks {
-            let wants_alone = waiter.plea.mode_of(lock) == Mode::Exclusive;
+            let wants_alone = waiter.plea.mode == Mode::Exclusive;
             let own = self.hold(lock, waiter.plea.owner);
-            if own.is_some_and(|own| own.covers(waiter.plea.mode_of(lock))) || self.is_no_lock(lock)
-            {
+            if own.is_some_and(|own| own.covers(waiter.plea.mode)) || self.is_no_lock(lock) {
                 continue;
             }
             let holders = self.holders(lock).filter(|hold| {
@@ -148,7 +147,7 @@ impl Model {
             });
             found.extend(holders.map(|hold| hold.owner));
             let before = self.queue.iter().filter(|one| {
-                let conflicts = wants_alone || one.plea.mode_of(lock) == Mode::Exclusive;
+                let conflicts = wants_alone || one.plea.mode == Mode::Exclusive;
                 one.ticket < waiter.ticket
                     && one.locks.contains(&lock)
                     && self.lives(one)

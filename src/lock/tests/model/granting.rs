@@ -29,7 +29,7 @@ impl Model {
             return Some(format!("{lock:?} is no lock"));
         }
         let own = self.hold(lock, plea.owner);
-        if own.is_some_and(|own| own.covers(plea.mode_of(lock))) {
+        if own.is_some_and(|own| own.covers(plea.mode)) {
             return None;
         }
         if self.quarantined_until.is_some() {
@@ -39,8 +39,7 @@ impl Model {
             .holders(lock)
             .filter(|hold| hold.owner != plea.owner && !(surely && hold.may_go()))
             .collect();
-        let is_alone =
-            |hold: &&&Hold| hold.how == How::Exclusive || plea.mode_of(lock) == Mode::Exclusive;
+        let is_alone = |hold: &&&Hold| hold.how == How::Exclusive || plea.mode == Mode::Exclusive;
         if let Some(other) = others.iter().find(is_alone) {
             return Some(format!("{} has {lock:?}: {other:?}", other.owner));
         }
@@ -54,7 +53,7 @@ impl Model {
             };
             return breaks.then(|| format!("{lock:?} is being broken"));
         }
-        let most = match plea.mode_of(lock) {
+        let most = match plea.mode {
             Mode::Limit(most) => most.min(self.limits.max_sharers),
             Mode::Shared | Mode::Exclusive => self.limits.max_sharers,
         };
@@ -145,7 +144,7 @@ impl Model {
     fn one_number(&self, locks: &[Lock], plea: &Plea) -> Option<Fence> {
         let mut numbers = (locks.iter()).map(|&lock| {
             let hold = self.hold(lock, plea.owner)?;
-            hold.fence.filter(|_| hold.covers(plea.mode_of(lock)))
+            hold.fence.filter(|_| hold.covers(plea.mode))
         });
         let first = numbers.next()??;
         numbers.all(|number| number == Some(first)).then_some(first)
@@ -163,7 +162,7 @@ impl Model {
         let tied = plea.session.then_some(plea.client);
         let own = self.remove(lock, plea.owner);
         let (mut hold, is_new) = match own {
-            Some(mut own) if own.covers(plea.mode_of(lock)) => {
+            Some(mut own) if own.covers(plea.mode) => {
                 let (before, by_wall) = (own.until, own.by_wall);
                 if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
@@ -190,7 +189,7 @@ impl Model {
             own => {
                 let kept = own.as_ref().and_then(|share| share.until);
                 let until = Some(wanted.max(kept.unwrap_or_default()));
-                let mut hold = Hold::new(lock, plea.owner, plea.mode_of(lock).hold(), until);
+                let mut hold = Hold::new(lock, plea.owner, plea.mode.hold(), until);
                 hold.tied = tied;
                 // What others have written ends with the key, and that may have been moved.
                 hold.or_later = own.as_ref().is_some_and(|share| share.by_wall);

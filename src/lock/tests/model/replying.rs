@@ -23,14 +23,12 @@ impl Model {
         // Nothing comes of waiting for more than a share that an operator is ending.
         let breaks = locks.iter().any(|&lock| {
             let own = self.hold(lock, plea.owner);
-            own.is_some_and(|own| {
-                !own.covers(plea.mode_of(lock)) && own.breaking.is_some() && !own.is_loose
-            })
+            own.is_some_and(|own| !own.covers(plea.mode) && own.breaking.is_some() && !own.is_loose)
         });
         let waits = plea.patience != Patience::Try && !self.limits.drain && !breaks;
         let is_upgrade = locks.len() == 1
             && self.hold(locks[0], plea.owner).is_some()
-            && plea.mode_of(locks[0]) == Mode::Exclusive;
+            && plea.mode == Mode::Exclusive;
         let right = match got {
             Err(Refusal::NotALock(_)) => no_lock,
             _ if no_lock => false,
@@ -52,9 +50,7 @@ impl Model {
                 let is_limited =
                     |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
                 let is_limited = locks.iter().all(is_limited);
-                let limit =
-                    (locks.iter()).any(|&lock| matches!(plea.mode_of(lock), Mode::Limit(_)));
-                self.tally.modes += u64::from(!plea.is_like(&Plea { but: None, ..*plea }, locks));
+                let limit = matches!(plea.mode, Mode::Limit(_));
                 self.tally.limited += u64::from(limit && is_limited);
                 self.judge_deadlock(locks, plea, None)?;
                 let is_short = locks.iter().all(|&lock| self.may_join(lock, plea));
@@ -94,7 +90,7 @@ impl Model {
     /// May so many come before this request, and are they too many for it? Those whose time is up may count,
     /// until that has been seen.
     fn is_behind(&self, lock: Lock, plea: &Plea, before: u64) -> bool {
-        let is_alone = plea.mode_of(lock) == Mode::Exclusive;
+        let is_alone = plea.mode == Mode::Exclusive;
         let upgrades = |waiter: &Waiter| !is_alone || self.is_upgrade(waiter, lock, false);
         let own = self.hold(lock, plea.owner);
         let all = self.queue.iter().filter(|one| one.locks.contains(&lock));

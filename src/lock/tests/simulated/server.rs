@@ -8,7 +8,7 @@ use crate::lock::fence::Fence;
 use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Break, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode,
-    Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal, Report,
+    Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal, Report,
     Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
@@ -104,27 +104,12 @@ pub struct Plea {
     pub owner: Owner,
     pub ttl: Ms,
     pub mode: Mode,
-    /// A lock that it wants in another mode than the rest.
-    pub but: Option<(Lock, Mode)>,
     pub patience: Patience<'static>,
     /// Its connection.
     pub client: u64,
     /// Does the hold end with that?
     pub session: bool,
     pub max_queue: Option<u64>,
-}
-
-impl Plea {
-    /// How this lock is wanted.
-    pub fn mode_of(&self, lock: Lock) -> Mode {
-        let but = self.but.filter(|&(other, _)| other == lock);
-        but.map_or(self.mode, |(_, mode)| mode)
-    }
-
-    /// Are these locks wanted in the same modes by both?
-    pub fn is_like(&self, other: &Self, locks: &[Lock]) -> bool {
-        (locks.iter()).all(|&lock| self.mode_of(lock) == other.mode_of(lock))
-    }
 }
 
 /// A place that is kept for so long.
@@ -310,16 +295,14 @@ impl Server {
     }
 
     pub fn acquire_all(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
-        let each: Vec<Mode> = locks.iter().map(|&lock| plea.mode_of(lock)).collect();
-        let is_one = each.iter().all(|&mode| mode == each[0]);
         let request = Request {
             terms: Terms {
                 owner: plea.owner.as_bytes(),
+                mode: plea.mode,
                 ttl: plea.ttl,
                 client: plea.client,
                 session: plea.session,
             },
-            modes: if is_one { Modes::Same(each[0]) } else { Modes::Each(&each) },
             patience: plea.patience,
             max_queue: plea.max_queue,
         };
@@ -348,7 +331,6 @@ impl Server {
             owner,
             ttl,
             mode: Mode::Exclusive,
-            but: None,
             patience,
             client: self.connect(),
             session: false,

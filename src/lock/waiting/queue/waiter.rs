@@ -26,7 +26,7 @@ use std::rc::Rc;
 
 use crate::lock::Turn;
 use crate::lock::waiting::place::Place;
-use crate::lock::words::{Db, Fence, Mode, Modes, Ms, Name, NameRef, Now, Request, Terms, Ticket};
+use crate::lock::words::{Db, Fence, Mode, Ms, Name, Now, Request, Terms, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Waiter {
     /// The ttl of the holds, from the grant.
     pub ttl: Ms,
     /// How it wants to hold each of them.
-    modes: Wanted,
+    pub mode: Mode,
     /// When it times out, or the lease of a place ends; or [`FOREVER`].
     pub ends: Ms,
     pub since: Now,
@@ -55,34 +55,6 @@ pub struct Waiter {
     pub heard: bool,
     /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
-}
-
-/// The [`Modes`] of a waiter.
-#[derive(Clone, Debug)]
-pub enum Wanted {
-    /// All of its locks in this mode.
-    Same(Mode),
-    /// Each lock in its own mode, in their order.
-    Each(Rc<Vec<Mode>>),
-}
-
-const _: () = assert!(size_of::<Wanted>() == 16, "there may be a million places");
-
-impl Wanted {
-    fn new(modes: Modes<'_>) -> Self {
-        match modes {
-            Modes::Same(mode) => Self::Same(mode),
-            Modes::Each(modes) => Self::Each(Rc::new(modes.to_vec())),
-        }
-    }
-
-    #[inline]
-    pub fn borrow(&self) -> Modes<'_> {
-        match self {
-            Self::Same(mode) => Modes::Same(*mode),
-            Self::Each(modes) => Modes::Each(modes),
-        }
-    }
 }
 
 /// An end that never comes.
@@ -103,7 +75,7 @@ impl Waiter {
             owner: Rc::from(request.terms.owner),
             print,
             ttl: request.terms.ttl,
-            modes: Wanted::new(request.modes),
+            mode: request.terms.mode,
             ends,
             since,
             client: request.terms.client,
@@ -114,46 +86,6 @@ impl Waiter {
             heard: false,
             shut_out_by: 0,
         }
-    }
-
-    #[inline]
-    pub fn modes(&self) -> &Wanted {
-        &self.modes
-    }
-
-    /// How it wants to hold this lock, which is one of `names`.
-    pub fn mode_of(&self, name: NameRef<'_>) -> Mode {
-        match self.modes.borrow() {
-            Modes::Same(mode) => mode,
-            modes => {
-                let index = self.names.iter().position(|one| one.borrow() == name);
-                modes.of(index.unwrap_or_default())
-            }
-        }
-    }
-
-    /// How much longer [`mode_of`](Self::mode_of) takes than for a request with one mode.
-    pub fn modes_to_search(&self) -> usize {
-        match &self.modes {
-            Wanted::Each(modes) => modes.len(),
-            _ => 0,
-        }
-    }
-
-    /// Does it want to hold its locks, which these are in any order, in these modes?
-    pub fn has_modes(&self, names: &[NameRef<'_>], modes: Modes<'_>) -> bool {
-        let (own, asked) = match (self.modes.borrow(), modes) {
-            (Modes::Same(own), Modes::Same(asked)) => return own == asked,
-            (Modes::Each(own), Modes::Each(asked)) => (own, asked),
-            _ => return false,
-        };
-        let own_names = self.names.iter().map(Name::borrow);
-        let mut own: Vec<(NameRef<'_>, Mode)> = own_names.zip(own.iter().copied()).collect();
-        let asked = names.iter().copied().zip(asked.iter().copied());
-        let mut asked: Vec<(NameRef<'_>, Mode)> = asked.collect();
-        own.sort_unstable_by_key(|&(name, _)| name);
-        asked.sort_unstable_by_key(|&(name, _)| name);
-        own == asked
     }
 
     /// Its state, with the fencing number.
@@ -199,7 +131,7 @@ impl Waiter {
 
     /// The terms of the holds that it is granted, with this ttl.
     pub fn terms<'a>(&self, owner: &'a [u8], ttl: Ms) -> Terms<'a> {
-        Terms { owner, ttl, client: self.client, session: self.session }
+        Terms { owner, mode: self.mode, ttl, client: self.client, session: self.session }
     }
 }
 

@@ -26,7 +26,7 @@ impl Book {
         let request = |ask: &Ask| {
             let mut locks = [None; search::LOCKS];
             for &lock in ask.locks {
-                locks[lock] = Some(match ask.mode_of(lock) {
+                locks[lock] = Some(match ask.mode {
                     Mode::Exclusive => Mode::Exclusive,
                     Mode::Shared => Mode::Limit(self.max_sharers),
                     Mode::Limit(most) => Mode::Limit(most.min(self.max_sharers)),

@@ -220,7 +220,7 @@ impl Book {
             Who::Asker(ask, client) => {
                 // A place of its own is granted first, in passing, and it holds that then.
                 let own = self.own_place(&ask, |at, wait| {
-                    (wait.ask.mode, wait.ask.but) == (ask.mode, ask.but)
+                    wait.ask.mode == ask.mode
                         || self.what_is_in_the_way(&wait.ask, at, true).is_none()
                 });
                 (ask, client, own.unwrap_or(self.waits.len()), true)
@@ -235,11 +235,11 @@ impl Book {
         let owner = OWNERS[ask.owner];
         // Who has it alone by then has that and more.
         if let (Who::Asker(..), Some(own)) = (who, self.waits.get(at))
-            && (own.ask.locks.iter()).all(|&lock| is_alone(own.ask.mode_of(lock)))
+            && is_alone(own.ask.mode)
             && own.granted.is_none()
             && (ask.locks.iter()).all(|&lock| is_held_alone(server, lock))
         {
-            (ask.mode, ask.but) = (own.ask.mode, own.ask.but);
+            ask.mode = own.ask.mode;
         }
         self.mind_its_own(&ask);
         let (is_retry, known) = self.holds_all(&ask);
@@ -328,8 +328,8 @@ impl Book {
         let old = self.take_hold(ask.owner, lock).filter(|old| is_retry || !old.is_ending);
         // What its owner had before, unheard, has been given back: otherwise the place would wait on.
         let old = old.filter(|old| old.told || !is_place);
-        let goes_on = (old.as_ref())
-            .is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode_of(lock)));
+        let goes_on =
+            (old.as_ref()).is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode));
         let mut hold = match old {
             Some(mut old) if goes_on => {
                 let goes_on = old.until.is_some_and(|until| until >= wanted);
@@ -348,7 +348,7 @@ impl Book {
             old => Hold {
                 lock,
                 owner: ask.owner,
-                how: ask.mode_of(lock).hold(),
+                how: ask.mode.hold(),
                 // It lasts no shorter than the share did.
                 until: match &old {
                     Some(old) if !old.unclaimed => old.until.map(|until| until.max(wanted)),
@@ -427,8 +427,7 @@ impl Book {
         let mut number = None;
         for &lock in ask.locks {
             let hold = self.hold(ask.owner, lock);
-            let Some(hold) =
-                hold.filter(|hold| hold.how == How::Exclusive || !is_alone(ask.mode_of(lock)))
+            let Some(hold) = hold.filter(|hold| hold.how == How::Exclusive || !is_alone(ask.mode))
             else {
                 return (false, None);
             };
@@ -454,7 +453,7 @@ impl Book {
     /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
     pub fn is_upgrade(&self, wait: &Wait, lock: LockNo, surely: bool) -> bool {
         let own = self.hold(wait.ask.owner, lock);
-        is_alone(wait.ask.mode_of(lock))
+        is_alone(wait.ask.mode)
             && own
                 .is_some_and(|own| own.how == How::Shared && (!surely || own.told && !own.may_go()))
     }
@@ -470,7 +469,7 @@ impl Book {
             return Some(format!("{} is no lock", LOCKS[lock].1));
         }
         let own = self.hold(ask.owner, lock).filter(|own| !own.is_ending);
-        if own.is_some_and(|own| own.how == How::Exclusive || !is_alone(ask.mode_of(lock))) {
+        if own.is_some_and(|own| own.how == How::Exclusive || !is_alone(ask.mode)) {
             return None;
         }
         let others = || {
@@ -482,7 +481,7 @@ impl Book {
             let how = if hold.how == How::Exclusive { "holds" } else { "shares" };
             format!("{} {how} {}", OWNERS[hold.owner], LOCKS[lock].1)
         };
-        let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode_of(lock)));
+        let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode));
         if let Some(other) = alone {
             return Some(says(other));
         }
@@ -493,7 +492,7 @@ impl Book {
             let breaking = own.breaking.then(|| format!("{} is being broken", LOCKS[lock].1));
             return breaking;
         }
-        let most = match ask.mode_of(lock) {
+        let most = match ask.mode {
             Mode::Limit(most) => most.min(self.max_sharers),
             Mode::Shared | Mode::Exclusive => self.max_sharers,
         };

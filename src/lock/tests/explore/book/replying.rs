@@ -67,9 +67,7 @@ impl Book {
                     old => {
                         // A client that asks when the lease is over may have lost the place, and comes last.
                         let is_kept = old.map(|at| self.waits.remove(at)).filter(|old| {
-                            (old.ask.mode, old.ask.but) == (ask.mode, ask.but)
-                                && !old.closed
-                                && old.until > Some(self.now)
+                            old.ask.mode == ask.mode && !old.closed && old.until > Some(self.now)
                         });
                         ensure(is_kept.is_none(), || {
                             format!("{ask}, in time, and has lost its place")
@@ -107,8 +105,8 @@ impl Book {
         let own = self.waits.iter().position(|wait| {
             is_place(ask)
                 && wait.ticket.is_none()
-                && (wait.ask.owner, wait.ask.locks, wait.ask.mode, wait.ask.but)
-                    == (ask.owner, ask.locks, ask.mode, ask.but)
+                && (wait.ask.owner, wait.ask.locks, wait.ask.mode)
+                    == (ask.owner, ask.locks, ask.mode)
         });
         own.unwrap_or(self.waits.len())
     }

@@ -443,9 +443,8 @@ impl Watch {
                     _ => false,
                 };
                 // Nor is one whose client has gone, and that has yet to be undone.
-                let is_its = |held: &Held| {
-                    held.how == blocked.plea.mode_of(lock).hold() && !is_more && is_same(held)
-                };
+                let is_its =
+                    |held: &Held| held.how == blocked.plea.mode.hold() && !is_more && is_same(held);
                 if let Some(held) = self.seen.hold(lock, blocked.owner).filter(is_its) {
                     self.is_told(lock, held, now);
                 }

@@ -6,20 +6,7 @@ use crate::lock::fence::Fence;
 use crate::lock::log::line::{Identity, Line, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
-use crate::lock::{Acquired, Break, Mode, Ms, Patience};
-
-/// A lock that is wanted in another mode than the rest, in some requests for several: by the ttl, so that each
-/// seed stays the history that it was.
-fn but_in(locks: &[Lock], mode: Mode, ttl: Ms) -> Option<(Lock, Mode)> {
-    let other = match ttl % 12 {
-        1 => Mode::Exclusive,
-        4 => Mode::Shared,
-        7 => Mode::Limit(1),
-        10 => Mode::Limit(2),
-        _ => return None,
-    };
-    (locks.len() > 1 && other != mode).then(|| (locks[1], other))
-}
+use crate::lock::{Acquired, Break, Ms, Patience};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -38,7 +25,6 @@ impl World {
             owner: self.name_of(who, locks[0]),
             ttl,
             mode,
-            but: but_in(&locks, mode, ttl),
             patience: match wait {
                 Wait::Try => Patience::Try,
                 Wait::For(ms) => Patience::Until(self.now() + ms),

@@ -273,8 +273,7 @@ impl Watch {
                 format!("{owner} was told of {lock:?}, and has to claim it: {held:?}")
             })?;
             self.counts.claimed += u64::from(unclaimed);
-            let covers =
-                |held: Held| held.how == Hold::Exclusive || held.how == plea.mode_of(lock).hold();
+            let covers = |held: Held| held.how == Hold::Exclusive || held.how == plea.mode.hold();
             goes_on &= before.is_some_and(covers) && !by_blocked && !foreign && mine.len() < 2;
             is_new &= before.is_none();
             // No client who was there before has been passed over.
@@ -302,7 +301,7 @@ impl Watch {
         self.highest = self.highest.max(fence);
         // It may have been kept on before it was claimed.
         if let (Patience::Place(_), Some(old)) = (plea.patience, old)
-            && old.plea.is_like(&plea, locks)
+            && old.plea.mode == plea.mode
             && old.least > now
             && !old.perhaps
         {
@@ -342,7 +341,7 @@ impl Watch {
         let kept = old.filter(|(no, old)| {
             let is_there = |one: &Wait| one.state == State::Waiting;
             let is_there = self.waits.get(*no).is_some_and(is_there);
-            old.plea.is_like(&plea, locks) && is_there && !self.may_be_another(**no, old, now)
+            old.plea.mode == plea.mode && is_there && !self.may_be_another(**no, old, now)
         });
         let no = match (kept, old) {
             (Some((&no, _)), _) => no,
@@ -351,7 +350,7 @@ impl Watch {
                 if let Some((no, old)) = old {
                     let is_late = old.least <= now || old.perhaps;
                     self.counts.too_late += u64::from(is_late);
-                    ensure(is_late || !old.plea.is_like(&plea, locks) || self.drains, || {
+                    ensure(is_late || old.plea.mode != plea.mode || self.drains, || {
                         format!("lost its place: {old:?}")
                     })?;
                     self.waits.remove(no);
@@ -408,7 +407,7 @@ impl Watch {
         let has_place = is_place
             && was.values().any(|one| {
                 let is_sure = one.least > now && !one.perhaps;
-                one.is_for(locks, owner) && one.plea.is_like(&plea, locks) && is_sure
+                one.is_for(locks, owner) && one.plea.mode == plea.mode && is_sure
             });
         let (count, is_right) = match refusal {
             Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),

@@ -63,7 +63,7 @@ impl Watch {
         }
         let mut found = Vec::new();
         for &lock in &one.locks {
-            let mode = one.plea.mode_of(lock);
+            let mode = one.plea.mode;
             if self.seen.hold(lock, one.owner).is_some() {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Watch {
             let held = held.filter(|held| Mode::Exclusive == mode || held.how == Hold::Exclusive);
             found.extend(held.map(|held| held.owner));
             let earlier = self.waits.range(..no).filter(|&(&no, other)| {
-                let modes = [mode, other.plea.mode_of(lock)];
+                let modes = [mode, other.plea.mode];
                 waits(no, other) && other.locks.contains(&lock) && modes.contains(&Mode::Exclusive)
             });
             found.extend(earlier.map(|(_, other)| other.owner));

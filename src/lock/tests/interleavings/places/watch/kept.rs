@@ -240,7 +240,7 @@ impl Watch {
         let mut found: Vec<_> = place.locks.iter().filter_map(row).collect();
         // What it asked for now may be for one lock as it was.
         let asks_otherwise = matches!(deed, Deed::Ask { locks, plea, .. }
-            if place.is_for(locks, plea.owner) && !plea.is_like(&place.plea, locks));
+            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode);
         if asks_otherwise && found.len() < place.locks.len() {
             found.clear();
         }
@@ -274,7 +274,7 @@ impl Watch {
         let Patience::Place(lease) = plea.patience else {
             return false;
         };
-        let is_it = place.is_for(locks, plea.owner) && place.plea.is_like(plea, locks);
+        let is_it = place.is_for(locks, plea.owner) && place.plea.mode == plea.mode;
         if !is_it || until != now + lease.length {
             return false;
         }
@@ -343,7 +343,7 @@ impl Watch {
             if *by == owner && any(&|lock| locks.contains(&lock)));
         let claimed = any(&|lock| told.contains(&(lock, owner)));
         let other = matches!(deed, Deed::Ask { locks, plea, got: Ok(_) }
-            if place.is_for(locks, plea.owner) && !plea.is_like(&place.plea, locks) && matches!(plea.patience, Patience::Place(_)));
+            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
         let lapsed = place.least <= now && !is_hidden;
         let ends = (!server.master || self.drains) && !is_hidden;
         // One whose grant is gone may be asked for before it is ended with its connection.

@@ -37,8 +37,7 @@ impl Watch {
     /// Does it come before all who don't share the lock, because its owner does?
     fn may_be_upgrade(&self, lock: Lock, one: &Wait) -> bool {
         let mut seen = [&self.seen, &self.before].into_iter();
-        one.plea.mode_of(lock) == Mode::Exclusive
-            && seen.any(|seen| seen.hold(lock, one.owner).is_some())
+        one.plea.mode == Mode::Exclusive && seen.any(|seen| seen.hold(lock, one.owner).is_some())
     }
 
     /// Those whose owners share what they want alone stand first, until the lock is settled without a share.
@@ -149,7 +148,7 @@ impl Watch {
         one.locks.iter().all(|&lock| {
             let held = self.seen.holders(lock);
             self.first(lock) == Some(no)
-                && match (held.first().map(|held| held.how), one.plea.mode_of(lock)) {
+                && match (held.first().map(|held| held.how), one.plea.mode) {
                     (None, _) => true,
                     (Some(Hold::Exclusive), _) | (_, Mode::Exclusive) => false,
                     (_, Mode::Shared) => true,
