@@ -27,15 +27,6 @@ impl Name {
         u64::try_from(self.key.as_ptr().addr()).unwrap_or_default()
     }
 
-    /// These two databases have changed places: the name follows its key.
-    pub fn swap(&mut self, one: Db, other: Db) {
-        self.db = match self.db {
-            db if db == one => other,
-            db if db == other => one,
-            db => db,
-        };
-    }
-
     pub fn borrow(&self) -> NameRef<'_> {
         NameRef { db: self.db, key: &self.key }
     }

@@ -73,8 +73,7 @@ impl Locks {
 
     /// The owner has been told that it holds these locks so: ends its granted places, which are claimed by that,
     /// and its waiting places for locks that it now holds. A reply that was under way has told it of a `fence`:
-    /// the holds may be over since then, or a swap of databases may have moved them, and a place keeps the names of
-    /// its locks.
+    /// the holds may be over since then.
     pub(in crate::lock) fn end_claimed_places(
         &mut self,
         (mut held, hold): (Vec<NameRef<'_>>, Hold),

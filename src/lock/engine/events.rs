@@ -49,20 +49,11 @@ impl Locks {
         self.waiting.note_all_of(db);
     }
 
-    /// Two databases were swapped. Holds move with their keys; clients that wait stay with the number of
-    /// their database.
+    /// Two databases were swapped. Their holds are forgotten, as by a restart: the keys say who holds their locks.
+    /// Clients that wait stay with the number of their database, and all queues there are looked at again.
     pub fn swapped(&mut self, one: Db, other: Db) {
-        self.holds.swap(one, other);
-        self.waiting.swapped(one, other);
-        // Grants whose replies are under way have moved with their keys.
-        for (waiter, _) in &mut self.unconfirmed {
-            waiter.swapped(one, other);
-        }
-        let returns = std::mem::take(&mut self.returns);
-        self.returns.extend(returns.into_iter().map(|(at, mut given_back)| {
-            given_back.name.swap(one, other);
-            (at, given_back)
-        }));
+        self.flushed(Some(one));
+        self.flushed(Some(other));
     }
 
     /// This server has become a master, or has loaded its keys from a disk or another server: it does not

@@ -149,16 +149,6 @@ impl Holds {
         }
     }
 
-    /// Two databases have changed places, with all holds in them.
-    pub fn swap(&mut self, one: Db, other: Db) {
-        let [empty, empty_too] = [self.secret; 2].map(Ledger::new);
-        // In this order nothing is lost if a database is swapped with itself.
-        let of_one = std::mem::replace(self.ledger(one), empty);
-        let of_other = std::mem::replace(self.ledger(other), empty_too);
-        *self.ledger(one) = of_other;
-        *self.ledger(other) = of_one;
-    }
-
     /// These slots have left; all fencing numbers granted so far are smaller than `number`.
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         for (_, ledger) in self.ledgers.iter_mut() {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::lock::waiting::Waiting;
-use crate::lock::words::{Db, Ms, Name, NameRef, Now, earlier};
+use crate::lock::words::{Ms, Name, NameRef, Now, earlier};
 
 /// How soon a key that is not a lock is looked at again while a client waits for it: some types of keys disappear
 /// without an event.
@@ -46,14 +46,6 @@ impl Calendar {
 
     pub fn take_noted(&mut self) -> BTreeSet<Name> {
         std::mem::take(&mut self.noted)
-    }
-
-    /// Two databases have changed places. A note concerns a hold, which has moved, and a queue, which has not: so it
-    /// counts for both names.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
-        moved.iter_mut().for_each(|name| name.swap(one, other));
-        self.noted.extend(moved);
     }
 
     /// Moves the alarm of this lock from one time to another.

@@ -308,16 +308,6 @@ impl Waiting {
         its.filter(|ticket| self.waiters.get(ticket).is_some_and(is_one)).collect()
     }
 
-    /// Two databases were swapped. Clients that wait stay with the number of their database.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        self.note_all_of(Some(one));
-        self.note_all_of(Some(other));
-        for (_, waiter) in self.waiters.with_client() {
-            waiter.swapped(one, other);
-        }
-        self.calendar.swapped(one, other);
-    }
-
     #[inline]
     pub fn classes(&self) -> &Classes {
         &self.classes

@@ -252,30 +252,6 @@ impl Book {
         self.elsewhere[lock] = (fence, fence / 1000);
     }
 
-    /// What is held has changed places, and so have grants of which the news is under way.
-    pub fn swapped(&mut self) {
-        let other = |lock: LockNo| [2, 1, 0][lock];
-        for hold in &mut self.holds {
-            hold.lock = other(hold.lock);
-            if let Some(before) = &mut hold.before {
-                before.lock = other(before.lock);
-            }
-            // Its place stays where it is.
-            if std::mem::take(&mut hold.unclaimed) {
-                hold.under_way += 1;
-                hold.is_clear = false;
-            }
-        }
-        for wait in
-            self.waits.iter_mut().filter(|wait| wait.granted.is_some() && wait.ticket.is_some())
-        {
-            wait.ask.locks = &[[2], [1], [0]][wait.ask.locks[0]];
-        }
-        self.holds.sort_by_key(|hold| (hold.lock, hold.owner));
-        self.no_lock.swap(0, 2);
-        self.is_strange.swap(0, 2);
-    }
-
     pub fn stepped(&mut self, by: i64, server: &Server) {
         self.is_stepped = true;
         for hold in self.holds.iter_mut().filter(|hold| hold.by_wall) {

@@ -240,7 +240,7 @@ impl World {
                     return Ok(false);
                 }
                 self.server.foreign(Write::Swap(0, 1));
-                self.book.swapped();
+                self.read_all_keys();
                 self.follow(Cause::NoClient)?;
             }
             Action::Kill(n) | Action::Doom(n) | Action::Unblock(n) => {

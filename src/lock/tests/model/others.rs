@@ -52,24 +52,6 @@ impl Model {
         self.holds.retain(|hold| stays(hold.lock));
     }
 
-    /// The keys change places, and so has what those were granted who have yet to be told; those who wait
-    /// do not.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        let swap = |lock: &mut Lock| match lock.0 {
-            db if db == one => lock.0 = other,
-            db if db == other => lock.0 = one,
-            _ => {}
-        };
-        for hold in &mut self.holds {
-            swap(&mut hold.lock);
-            hold.is_new = true;
-            if let Some(before) = &mut hold.before {
-                swap(&mut before.lock);
-            }
-        }
-        self.served.iter_mut().flat_map(|one| &mut one.locks).for_each(swap);
-    }
-
     /// The wall clock is stepped: what others have written ends at another time now.
     pub fn stepped(&mut self, by: Ahead) {
         (self.is_stepped, self.is_stepping) = (true, true);

@@ -130,16 +130,6 @@ fn a_flush_empties_the_ledger_and_only_that_of_its_database() {
 }
 
 #[test]
-fn numbers_move_with_their_databases() {
-    let mut server = server();
-    let number = server.gets("ann", 100);
-    server.foreign(Write::Swap(0, 1));
-    let moved = server.acquire((1, "lock"), "ann", 100, Patience::Try);
-    assert_eq!(moved, Ok(Acquired::Held(number)));
-    assert!(server.gets("ann", 100) > number);
-}
-
-#[test]
 fn a_waiter_that_is_decided_before_its_client_is_blocked_is_replied_to_in_the_next_turn() {
     let mut server = late_server();
     server.gets("ann", 100);

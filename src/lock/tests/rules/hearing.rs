@@ -254,26 +254,6 @@ fn only_the_very_hold_that_was_granted_is_given_back() {
     assert_eq!(server.holder(), Some(("cid".to_owned(), None)));
 }
 
-#[test]
-fn a_grant_is_given_back_where_its_database_went() {
-    let (mut server, ben) = on_its_way();
-    server.foreign(Write::Swap(0, 1));
-    server.kill(ben);
-    server.at(0);
-    assert!(server.keys.keys.is_empty());
-}
-
-#[test]
-fn a_grant_that_no_client_heard_of_is_given_back_although_swapdb_has_moved_it() {
-    let (mut server, ben) = on_its_way();
-    let client = server.client_of(ben).unwrap();
-    server.falls_asleep();
-    server.foreign(Write::Swap(0, 1));
-    server.says_closed(client);
-    server.at(10);
-    assert_eq!(server.holders_of((1, "lock")), []);
-}
-
 type Release = fn(&mut Server) -> Result<bool, NotALock>;
 
 #[test]

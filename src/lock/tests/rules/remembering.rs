@@ -137,17 +137,70 @@ fn a_queue_survives_a_reload() {
 }
 
 #[test]
-fn a_swap_leaves_no_entry_behind() {
-    for (earlier, later) in [(0, 1), (1, 0), (0, 0)] {
+fn after_a_swap_the_keys_alone_say_who_holds_a_lock_and_their_owners_get_new_numbers() {
+    for (one, other) in [(0, 1), (1, 0), (0, 0)] {
         let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
-        server.gets("ann", 100);
-        server.del(LOCK);
-        server.foreign(Write::Swap(earlier, later));
+        let number = server.takes(&[LOCK], alone("ann"));
+        let there = if one == other { LOCK } else { (1, LOCK.1) };
+        server.foreign(Write::Swap(one, other));
         server.at(0);
-        for lock in LOCKS {
-            assert!(!remembers(&server, lock), "{lock:?}");
+        assert_eq!(server.locks.remembered().holds, 0);
+        assert!(server.check(there, "ann").unwrap().is_some());
+        assert_eq!(server.asks(&[there], alone("ben")), Ok(Acquired::Busy));
+        let again = server.takes(&[there], alone("ann"));
+        assert!(again > number);
+        assert_eq!(server.takes(&[there], alone("ann")), again);
+        assert_eq!(server.release(there, "ann"), Ok(true));
+        if there != LOCK {
+            assert!(server.takes(&[LOCK], alone("ben")) > again);
         }
     }
+}
+
+#[test]
+fn after_a_swap_those_who_wait_stay_with_the_number_of_their_database_and_wait_for_what_is_there() {
+    let mut server = server();
+    let there = (1, LOCK.1);
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
+    server.takes(&[there], alone("cid"));
+    let ben = server.waits("ben", 30);
+    let dot = server.queues(&[there], alone("dot"));
+    server.foreign(Write::Swap(0, 1));
+    server.at(0);
+    assert_eq!(server.was_granted(ben), None);
+    assert_eq!((server.queue(LOCK), server.queue(there)), (vec![ben], vec![dot]));
+    server.at(101);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.was_granted(dot), None);
+    assert_eq!(server.release(there, "ann"), Ok(true));
+    server.turn();
+    assert!(server.was_granted(dot).is_some());
+}
+
+/// Who waited for what it is granted by the keys that come has no need to wait on.
+#[test]
+fn after_a_swap_an_owner_that_holds_what_it_waits_for_is_told_so() {
+    let mut server = server();
+    server.gets("ann", 1000);
+    server.takes(&[(1, LOCK.1)], alone("ben"));
+    let ben = server.waits("ben", 30);
+    server.foreign(Write::Swap(0, 1));
+    server.at(0);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn after_a_swap_a_hold_ends_with_its_key_and_with_no_connection() {
+    let mut server = server();
+    let client = server.connect();
+    server.takes(&[LOCK], Plea { client, session: true, ..alone("ann") });
+    server.foreign(Write::Swap(0, 1));
+    server.close(client);
+    server.at(0);
+    let there = (1, LOCK.1);
+    assert_eq!(server.holders_of(there), all([("ann", 100)]));
+    server.at(101);
+    assert_eq!(server.holders_of(there), []);
 }
 
 #[test]
@@ -174,15 +227,4 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
     // Both in one unit: when it is over, ann's token is in the key as if nothing had been.
     server.locks.gone(name(LOCK).keep(), Reason::Deleted, server.now());
     assert!(server.gets("ann", 100) > before);
-}
-
-/// `SWAPDB 0 0` succeeds, and the server tells of it like of any other.
-#[test]
-fn a_database_that_is_swapped_with_itself_keeps_its_holds() {
-    let mut server = server();
-    let number = server.gets("ann", 100);
-    server.foreign(Write::Swap(0, 0));
-    server.turn();
-    assert_eq!(server.locks.remembered().holds, 1);
-    assert_eq!(server.takes(&[LOCK], alone("ann")), number);
 }

@@ -232,15 +232,6 @@ fn what_ends_with_a_connection_ends_when_that_is_possible_again() {
 }
 
 #[test]
-fn a_session_moves_with_its_database() {
-    let (mut server, client) = session();
-    server.foreign(Write::Swap(0, 1));
-    server.close(client);
-    server.at(0);
-    assert!(server.keys.keys.is_empty());
-}
-
-#[test]
 fn a_server_that_takes_over_has_forgotten_all_ties() {
     let (mut server, client) = session();
     server.reload();

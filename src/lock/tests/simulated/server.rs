@@ -482,13 +482,7 @@ impl Server {
                 self.locks.lost_by_flush(db, self.now());
                 self.locks.flushed(db);
             }
-            Write::Swap(one, other) => {
-                // What was noted before is noted under the old numbers.
-                for name in std::mem::take(&mut self.touched) {
-                    self.locks.waiting.note(name);
-                }
-                self.locks.swapped(one, other);
-            }
+            Write::Swap(one, other) => self.locks.swapped(one, other),
             _ => {}
         }
         self.after_a_command();

@@ -26,7 +26,7 @@ use std::rc::Rc;
 
 use crate::lock::Turn;
 use crate::lock::waiting::place::Place;
-use crate::lock::words::{Db, Fence, Mode, Ms, Name, Now, Request, Terms, Ticket};
+use crate::lock::words::{Fence, Mode, Ms, Name, Now, Request, Terms, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -101,15 +101,6 @@ impl Waiter {
     /// When it times out, or the lease of a place ends; none if never.
     pub fn until(&self) -> Option<Ms> {
         (self.ends != FOREVER).then_some(self.ends)
-    }
-
-    /// Two databases have changed places. Holds have moved with their keys, and a granted waiter with its holds.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        if self.is_granted() {
-            let mut names = self.names.to_vec();
-            names.iter_mut().for_each(|name| name.swap(one, other));
-            self.names = names.into();
-        }
     }
 
     pub fn is_granted(&self) -> bool {

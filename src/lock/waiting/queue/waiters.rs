@@ -64,11 +64,6 @@ impl Waiters {
         self.with_client.len().saturating_add(self.places.len())
     }
 
-    pub fn with_client(&mut self) -> impl Iterator<Item = (Ticket, &mut Waiter)> {
-        let waiters = self.with_client.iter_mut();
-        waiters.map(|(&ticket, waiter)| (ticket, waiter))
-    }
-
     #[cfg(test)]
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.with_client.keys().copied().chain(self.places.iter())
