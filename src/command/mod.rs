@@ -32,15 +32,12 @@ pub use release::Release;
 pub use renew::Renew;
 pub use scan::Scan;
 
-use std::collections::HashSet;
-
 use crate::lock::NameRef;
 use crate::protocol::{Argument, Call, Fault, Kind};
 
 const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
 
-const NUMKEYS: Argument =
-    Argument::new(c"numkeys", Kind::Integer, c"The number of keys, 1 to 1024.");
+const NUMKEYS: Argument = Argument::new(c"numkeys", Kind::Integer, c"The number of keys, 1 to 64.");
 
 const KEYS: Argument =
     Argument { summary: c"The locks. A repeated key counts once.", multiple: true, ..KEY };
@@ -53,9 +50,14 @@ const TTL: Argument =
 
 /// The locks that a call names behind their number, each once. An owner follows them, and perhaps a ttl.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<NameRef<'w>>, Fault> {
-    let (keys, db, mut seen) = (call.words.keys(has_ttl)?, call.db, HashSet::new());
-    let once = keys.iter().filter(|&&key| seen.insert(key));
-    Ok(once.map(|&key| NameRef { db, key }).collect())
+    let (keys, db) = (call.words.keys(has_ttl)?, call.db);
+    let mut names: Vec<NameRef<'w>> = Vec::with_capacity(keys.len());
+    for &key in keys {
+        if names.iter().all(|name| name.key != key) {
+            names.push(NameRef { db, key });
+        }
+    }
+    Ok(names)
 }
 
 /// The lock that a call names by its first word.

@@ -5,9 +5,6 @@
 #[derive(Debug)]
 pub struct Budget {
     left: usize,
-    /// How much more has been done than was left.
-    overdrawn: usize,
-    has_granted_many: bool,
 }
 
 /// The cost of granting a lock. Taking a waiter out of one queue, or looking at one lock, costs 1.
@@ -18,15 +15,13 @@ pub const SHARED_GRANT: usize = 50;
 pub const SETTLE: usize = 4;
 /// The cost of replying to a waiter. Most of it is the server's, which writes to the client by itself.
 const REPLY: usize = 12;
-/// After a reply the server frees the waiter's command: this many lock names cost 1.
-const NAMES: usize = 8;
 
 /// So many waiters are replied to in one turn, however they came to be decided.
 pub const REPLIES: usize = Budget::PORTION / REPLY;
 
-/// Returns the cost of replying to a waiter that has named this many locks.
-pub fn reply(names: usize) -> usize {
-    REPLY.saturating_add(names / NAMES)
+/// Returns the cost of taking a waiter out of this many queues, and of replying to it.
+pub fn reply(queues: usize) -> usize {
+    REPLY.saturating_add(queues)
 }
 
 impl Budget {
@@ -34,30 +29,15 @@ impl Budget {
     pub const PORTION: usize = 1600;
 
     pub fn of(work: usize) -> Self {
-        Self { left: work, overdrawn: 0, has_granted_many: false }
+        Self { left: work }
     }
 
     /// Takes this much work off the budget. It may be more than was left: what was begun is finished.
     pub fn draw(&mut self, work: usize) {
-        let beyond = work.saturating_sub(self.left);
         self.left = self.left.saturating_sub(work);
-        self.overdrawn = self.overdrawn.saturating_add(beyond);
-    }
-
-    pub fn overdrawn(&self) -> usize {
-        self.overdrawn
     }
 
     pub fn is_spent(&self) -> bool {
         self.left == 0
-    }
-
-    pub fn note_many_granted(&mut self) {
-        self.has_granted_many = true;
-    }
-
-    /// Must the next waiter for many locks be put off to the next turn? The first of a turn never is.
-    pub fn is_spent_on_many(&self) -> bool {
-        self.is_spent() && self.has_granted_many
     }
 }

@@ -102,7 +102,7 @@ fn is_like_a_number(word: &[u8]) -> bool {
 }
 
 /// How many keys a command may name.
-pub const MOST_KEYS: usize = 1024;
+pub const MOST_KEYS: usize = 64;
 
 /// How long a channel's name and a message may be.
 pub const LONGEST_TEXT: usize = 1024;
@@ -198,11 +198,11 @@ mod tests {
             let found = Args::new("c", &words).keys(has_ttl);
             assert_eq!(found.map(<[_]>::len), keys, "{line}");
         }
-        let words = vec![&b"1025"[..]; 1028];
+        let words = vec![&b"65"[..]; 68];
         let found = Args::new("c", &words).keys(true);
-        assert_eq!(found, Err(Fault::TooManyKeys(1025)));
-        let words = vec![&b"1024"[..]; 1027];
-        assert_eq!(Args::new("c", &words).keys(true).map(<[_]>::len), Ok(1024));
+        assert_eq!(found, Err(Fault::TooManyKeys(65)));
+        let words = vec![&b"64"[..]; 67];
+        assert_eq!(Args::new("c", &words).keys(true).map(<[_]>::len), Ok(64));
     }
 
     #[test]

@@ -303,7 +303,7 @@ impl<'a> ServerKeys<'a> {
 
     /// Would the server accept a write of a key that a waiter has named, and not the caller? Outside of a
     /// cluster it says the same of every key, and nothing that it goes by changes before it goes on: asked of
-    /// each of a thousand keys, that is a third of what their grant costs. In a cluster a refusal may be of
+    /// each key of a waiter for many, that is a third of what their grant costs. In a cluster a refusal may be of
     /// every key too.
     fn accepts_writes(&mut self, name: NameRef<'_>) -> bool {
         if let Some(accepts) = self.accepts_writes {

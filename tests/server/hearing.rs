@@ -146,21 +146,17 @@ fn a_waiter_that_is_served_by_a_command_behind_a_wait_and_hangs_up_at_once_holds
         let mut busy = server.client();
         client.acquire("first", "a");
         busy.acquire("k", "b");
-        let mut all = counted("LOCK.MACQUIRE", &others);
-        all.extend(args!["b", LONG]);
-        busy.run(&all);
+        for some in others.chunks(64) {
+            busy.acquire_all(some, "b");
+        }
         let mut waiter = server.waiter_for("k", "w");
         // They are told after it, so the server has no time for it meanwhile.
         let mut crowd: Vec<_> = (others.iter()).map(|key| server.waiter_for(key, key)).collect();
-        busy.send_pipeline(&[
-            args!["LOCK.ACQUIRE", "first", "b", LONG, "BLOCK", 0],
-            {
-                let mut all = counted("LOCK.MRELEASE", &others);
-                all.extend(args!["b"]);
-                all
-            },
-            args!["LOCK.RELEASE", "k", "b"],
-        ]);
+        let mut pipeline = vec![args!["LOCK.ACQUIRE", "first", "b", LONG, "BLOCK", 0]];
+        let releases = others.chunks(64).map(|some| counted("LOCK.MRELEASE", some));
+        pipeline.extend(releases.map(|release| [release, args!["b"]].concat()));
+        pipeline.push(args!["LOCK.RELEASE", "k", "b"]);
+        busy.send_pipeline(&pipeline);
         server.wait_for_blocked_clients(crowd.len() + 2);
         client.release("first", "a");
         waiter.answer().fence();

@@ -7,7 +7,7 @@ const AT_ONCE: usize = 50;
 /// Longer than anything here lasts.
 pub const TTL: u64 = 3_600_000;
 /// What one command may name.
-pub const MOST_KEYS: usize = 1024;
+pub const MOST_KEYS: usize = 64;
 
 pub struct Crowd {
     connections: Vec<Connection>,

@@ -1,14 +1,14 @@
 //! Very many locks end in the same instant, and each is waited for.
 //!
-//! As many as there may be connections wait for one lock each; the rest wait for a thousand at
+//! As many as there may be connections wait for one lock each; the rest wait for 64 at
 //! once, by MACQUIRE.
 
 use super::*;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const LOCKS: usize = 100_000;
-/// What one MACQUIRE asks for.
-const AT_ONCE: usize = 1000;
+/// Connections for ourselves.
+const OURS: usize = 10;
 /// One address of the loopback offers some 28,000 ports.
 const MOST_CONNECTIONS: usize = 25_000;
 /// It takes less to set them.
@@ -48,9 +48,10 @@ impl Load {
     }
 
     fn of(locks: usize, connections: usize) -> Load {
-        // Some connections are for the waiters of many, and for ourselves.
-        let others = locks.div_ceil(AT_ONCE) + 10;
-        let singles = locks.min(connections.saturating_sub(others));
+        let waiters = connections.saturating_sub(OURS);
+        let locks = locks.min(waiters * MOST_KEYS);
+        // Some connections are for the waiters of many.
+        let singles = locks.min(waiters.saturating_sub(locks.div_ceil(MOST_KEYS)));
         Load { locks, singles }
     }
 }
@@ -104,7 +105,7 @@ async fn wait_for_all(server: &Server, load: Load, grants: &Rc<Grants>) -> Resul
     let keys: Vec<String> = (0..load.locks).map(|number| format!("lock:{number}")).collect();
     let (singles, rest) = keys.split_at(load.singles);
     let mut tasks = Vec::new();
-    for some in singles.chunks(1).chain(rest.chunks(AT_ONCE)) {
+    for some in singles.chunks(1).chain(rest.chunks(MOST_KEYS)) {
         let owner = format!("waiter:{}", tasks.len());
         let named = match some.len() {
             1 => "LOCK.ACQUIRE".to_owned(),
@@ -153,14 +154,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lock_has_a_waiter_however_few_connections_there_are() {
+    fn each_lock_has_a_waiter_and_there_are_fewer_locks_where_there_are_few_connections() {
         let waiters = |connections| {
             let load = Load::of(100_000, connections);
-            (load.singles, (load.locks - load.singles).div_ceil(AT_ONCE))
+            (load.singles, (load.locks - load.singles).div_ceil(MOST_KEYS))
         };
         assert_eq!(waiters(200_000), (100_000, 0));
-        assert_eq!(waiters(20_110), (20_000, 80));
-        assert_eq!(waiters(500), (390, 100));
-        assert_eq!(waiters(50), (0, 100));
+        assert_eq!(waiters(20_110), (18_537, 1_273));
+        assert_eq!(waiters(500), (0, 490));
+        assert_eq!(waiters(50), (0, 40));
     }
 }

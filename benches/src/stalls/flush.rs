@@ -18,10 +18,8 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
         Ok(((refilled(queues).await?, demoted(queues).await?), with_queues(queues).await?))
     };
     if let Some((alone, all)) = scene.attempt(&of_queues, 3, measuring).await? {
-        // Each who waits there is granted a thousand locks in one instant, or none.
-        let rows_of_queues = judged(all, &of_queues, alone);
-        let linear = rows_of_queues.into_iter().map(Row::linear);
-        linear.for_each(|row| scene.push(row));
+        let rows = judged(all, &of_queues, alone);
+        rows.into_iter().for_each(|row| scene.push(row));
     }
     let holds = scene.bench.fewer(HOLDS);
     let of_holds = format!("with {} holds", count(holds as f64));
@@ -64,7 +62,7 @@ async fn plain(number: usize) -> Result<Seen> {
     shortest.context("nothing was measured")
 }
 
-/// The same, and what it needs to write as many again, a thousand by one command: its tables grow anew meanwhile.
+/// The same, and what it needs to write as many again, 64 by one command: its tables grow anew meanwhile.
 async fn refilled(number: usize) -> Result<Seen> {
     let emptied = plain(number).await?;
     let server = Server::start(With::Nothing).await?;
@@ -91,7 +89,7 @@ async fn demoted(queues: usize) -> Result<Seen> {
     of_command(&server, DEMOTE, End::Blocked(0)).await
 }
 
-/// Each of the locks is held, and waited for by a client that waits for a thousand.
+/// Each of the locks is held, and waited for by a client that waits for 64.
 async fn with_queues(queues: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
     let mut control = server.connect().await?;

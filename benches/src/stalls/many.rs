@@ -1,12 +1,12 @@
-//! Requests that name very many locks.
+//! Requests that name as many locks as they may.
 
 use super::*;
 use std::iter;
 
 const READERS: usize = 9_000;
 const WAITERS: usize = 2_000;
-/// As many wait for 1,024 locks each as the default settings allow.
-const BY_DEFAULT: usize = 97;
+/// As many wait for 64 locks each as the default settings allow.
+const BY_DEFAULT: usize = 1_560;
 const KILL: &str = "CLIENT KILL TYPE normal";
 
 pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
@@ -31,19 +31,19 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
             // The server itself sends all away then, and frees what each of them has said.
             scene.push(match command {
                 "REPLICAOF" => row.on_top_of(alone.turn()),
-                _ => row.linear(),
+                _ => row,
             });
         }
     }
     let waiters = scene.bench.fewer(BY_DEFAULT);
-    let what = format!("{waiters} waiters of {many} each are killed at once");
+    let what = format!("{} waiters of {many} each are killed at once", count(waiters as f64));
     let (alone, ours) = (without_locks(waiters, locks, KILL), killed(waiters, locks));
     if let Some((alone, seen)) = scene.beside(&what, 2, alone, ours).await? {
         scene.push(Row::new(what, seen, BOUND).on_top_of(alone.turn()));
     }
     let what = format!("RELEASE of the last of {many} that one waits for");
     if let Some(seen) = scene.attempt(&what, 1, last_released(locks)).await? {
-        scene.push(Row::new(what, seen, BOUND).linear());
+        scene.push(Row::new(what, seen, BOUND));
     }
     Ok(())
 }

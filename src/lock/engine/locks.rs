@@ -27,8 +27,6 @@ pub struct Locks {
     pub(in crate::lock) clock: FencingClock,
     /// Holds that may have to be given back, by when to look at each.
     pub(in crate::lock) returns: BTreeSet<(Ms, Return)>,
-    /// How much more work than its budget the last tick has done: the next ones do so much less.
-    pub(in crate::lock) overdrawn: usize,
     /// Until when writing is put off, because the server has refused it.
     pub(in crate::lock) put_off: Option<Ms>,
     pub(in crate::lock) limits: Limits,
@@ -54,7 +52,6 @@ impl Locks {
             closed: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
             returns: BTreeSet::new(),
-            overdrawn: 0,
             put_off: None,
             limits: Limits::DEFAULT,
             searches: Allowance::new(),

@@ -130,8 +130,7 @@ impl Locks {
         } else {
             None
         };
-        let waiting = queue
-            .map_or(0, |queue| self.waiting.wait_here(queue).saturating_add(queue.asleep().len()));
+        let waiting = queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len()));
         let loss = Loss {
             reason,
             count,

@@ -28,8 +28,6 @@ enum Served {
     Held(Ms),
     /// It could be granted, but the server would refuse the write.
     Refused,
-    /// It waits for many locks, and is put off to the next turn by the budget.
-    Later,
 }
 
 impl Served {
@@ -89,7 +87,7 @@ impl Locks {
     ) {
         let served = self.serve_any_of(turn, name.borrow(), &owner);
         // The next look at the lock must find the owner again: it may not come first there.
-        if matches!(served, Served::Refused | Served::Later)
+        if served == Served::Refused
             && let Some(queue) = self.waiting.queue(name.borrow())
         {
             queue.touch();
@@ -101,7 +99,6 @@ impl Locks {
                 turn.settling.add_joined(name, owner);
             }
             Served::Refused => self.waiting.retry_later(name.borrow(), turn.now),
-            Served::Later => self.waiting.look_by(name.borrow(), turn.now.plus(1)),
         }
     }
 
@@ -116,7 +113,6 @@ impl Locks {
                 Served::Through if self.waiting.queue_of(name).is_none() => return,
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
-                Served::Later => break,
                 Served::Held(until) => {
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
@@ -252,7 +248,7 @@ impl Locks {
             }
             match seen {
                 Served::Waits | Served::Held(_) => {}
-                Served::Refused | Served::Later => any = seen,
+                Served::Refused => any = seen,
                 Served::Through => {
                     through = true;
                     if turn.budget.is_spent() {
@@ -303,9 +299,6 @@ impl Locks {
         let Some(waiter) = self.waiting.waiter(ticket) else {
             return Served::Waits;
         };
-        if self.waiting.are_many(waiter.names.len()) && turn.budget.is_spent_on_many() {
-            return Served::Later;
-        }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let terms = self.waiting.terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
@@ -390,9 +383,6 @@ impl Locks {
             Hold::Shared => SHARED_GRANT,
         };
         turn.budget.draw(cost.saturating_mul(parts.len()));
-        if self.waiting.are_many(parts.len()) {
-            turn.budget.note_many_granted();
-        }
         if let Some(waiter) = self.waiting.waiter_mut(ticket)
             && let Some(place) = &mut waiter.place
         {

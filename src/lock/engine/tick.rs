@@ -9,8 +9,6 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::State;
 use crate::lock::words::{Ms, Name, Now, earlier};
 
-/// How many queue entries of waiters that have stopped waiting are removed at a time.
-const QUEUES_LEFT: usize = 1024;
 /// How many places and holds of closed connections a tick ends.
 const TIES: usize = 256;
 
@@ -35,10 +33,7 @@ impl Locks {
 
     /// Is any work left that is done in portions and writes no key?
     fn has_backlog(&self) -> bool {
-        self.holds.have_to_clean_up()
-            || self.waiting.has_leaving()
-            || !self.closed.is_empty()
-            || self.waiting.has_to_send_away()
+        self.holds.have_to_clean_up() || !self.closed.is_empty() || self.waiting.has_to_send_away()
     }
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
@@ -70,11 +65,9 @@ impl Locks {
     }
 
     /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants
-    /// that were not delivered, and settles the locks that something has happened to. After a grant of a
-    /// thousand locks, which is done at once, it does little for some turns: so clients get theirs.
+    /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.waiting.begin_tick(turn.now);
-        turn.budget.draw(self.overdrawn);
         self.holds.clean_up(turn.now);
         self.end_closed(TIES);
         while !turn.budget.is_spent()
@@ -101,15 +94,10 @@ impl Locks {
             let moved_up = self.decide(ticket, State::TimedOut);
             self.waiting.settle_later(moved_up);
         }
-        self.waiting.leave_some(QUEUES_LEFT);
         let is_put_off = self.is_put_off(turn.now);
         while !is_put_off && !turn.budget.is_spent() {
             let Some(due) = self.take_due(turn.now) else {
-                if !self.waiting.has_leaving() {
-                    break;
-                }
-                turn.budget.draw(self.waiting.leave_some(QUEUES_LEFT));
-                continue;
+                break;
             };
             // Without a queue there is nothing to grant, and settling writes no key.
             let may_write = match &due {
@@ -136,7 +124,6 @@ impl Locks {
                 break;
             }
         }
-        self.overdrawn = turn.budget.overdrawn();
     }
 
     fn take_due(&mut self, now: Now) -> Option<Due> {

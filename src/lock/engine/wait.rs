@@ -191,7 +191,7 @@ impl Locks {
 
     /// Removes a waiter, without an outcome, from its queues and altogether.
     pub fn give_up(&mut self, ticket: Ticket) {
-        let moved_up = self.waiting.leave_at_once(ticket);
+        let moved_up = self.waiting.leave(ticket);
         self.waiting.settle_later(moved_up);
         self.waiting.forget(ticket);
     }

@@ -52,7 +52,6 @@ fn history(seed: u64) -> History {
         keeps_expired: random.one_in(2),
         says_how: random.one_in(2),
         in_cluster: random.one_in(4),
-        leaves_late: random.one_in(2),
         // In every other one no more than a few may share a lock.
         max_sharers: (seed % 2 == 1).then(|| seed / 2 % 3 + 1),
     };

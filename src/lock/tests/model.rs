@@ -199,9 +199,6 @@ pub struct Model {
     is_stepping: bool,
     /// Was nothing left to do when this moment began, and has the core come back to every lock?
     was_resting: bool,
-    /// Who waits for several locks is taken out of their queues in the next turn; of these by now.
-    leaves_late: bool,
-    leaving: Vec<Lock>,
     counted: Counted,
     pub tally: Tally,
 }
@@ -227,8 +224,6 @@ impl Model {
             is_stepped: false,
             is_stepping: false,
             was_resting: true,
-            leaves_late: flavour.leaves_late,
-            leaving: Vec::new(),
             counted: Counted::default(),
             tally: Tally::default(),
         }
@@ -290,15 +285,7 @@ impl Model {
     fn leaves(&mut self, ticket: Ticket) -> Verdict<Waiter> {
         let at = self.queue.iter().position(|waiter| waiter.ticket == ticket);
         let at = at.ok_or_else(|| format!("{ticket} does not wait"))?;
-        let waiter = self.queue.remove(at);
-        self.goes_late(&waiter);
-        Ok(waiter)
-    }
-
-    fn goes_late(&mut self, waiter: &Waiter) {
-        if self.leaves_late && waiter.locks.len() > 1 {
-            self.leaving.extend(&waiter.locks);
-        }
+        Ok(self.queue.remove(at))
     }
 
     /// Does no client wait, and is nothing held by what the core alone remembers?

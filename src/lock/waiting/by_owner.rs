@@ -107,13 +107,7 @@ impl Waiting {
                 || is_within(self.waits.entries_asleep, wanted, limits.max_waiters_total))
             && names.iter().all(|&name| {
                 self.queue_of(name).is_none_or(|queue| {
-                    let all = queue.len().saturating_sub(here);
-                    is_within(all, 1, limits.max_waiters)
-                        || is_within(
-                            self.wait_here(queue).saturating_sub(here),
-                            1,
-                            limits.max_waiters,
-                        )
+                    is_within(queue.len().saturating_sub(here), 1, limits.max_waiters)
                 })
             });
         let newcomer = Newcomer { print, waits_already: of_owner > 0 };

@@ -9,7 +9,7 @@ pub mod place;
 pub mod queue;
 pub mod report;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::lock::budget;
@@ -19,7 +19,6 @@ use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::by_owner::Newcomer;
 use crate::lock::waiting::calendar::Calendar;
 use crate::lock::waiting::in_the_way::InTheWay;
-use crate::lock::waiting::leave::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::queues::Queues;
 use crate::lock::waiting::queue::waiter::FOREVER;
@@ -38,12 +37,8 @@ pub struct Waiting {
     places: Places,
     /// Indexes of the requests that wait: by owner, by age, by the end of their time.
     waits: Waits,
-    /// Requests that no longer wait, and have still to be taken out of their queues.
-    leaving: VecDeque<Leaving>,
     in_the_way: InTheWay,
     calendar: Calendar,
-    /// Up to how many queues a waiter is taken out of at once, and not in portions.
-    few_queues: usize,
     classes: Classes,
     secret: Secret,
 }
@@ -55,10 +50,8 @@ impl Waiting {
             waiters: Waiters::default(),
             places: Places::default(),
             waits: Waits::default(),
-            leaving: VecDeque::new(),
             in_the_way: InTheWay::default(),
             calendar: Calendar::default(),
-            few_queues: FEW_QUEUES,
             classes: Classes::default(),
             secret,
         }
@@ -112,7 +105,7 @@ impl Waiting {
     /// May there be any queue? Without one a command has nothing to settle.
     #[inline]
     pub fn has_queues(&self) -> bool {
-        !self.waiters.is_empty() || !self.leaving.is_empty()
+        !self.waiters.is_empty()
     }
 
     /// Returns the queue of this lock, to be changed, if it has one.
@@ -135,19 +128,6 @@ impl Waiting {
     /// Is this request a place in the queue?
     pub fn is_place(&self, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.place.is_some())
-    }
-
-    /// Returns how many requests wait in a queue.
-    pub fn wait_here(&self, queue: &Queue) -> usize {
-        if self.leaving.is_empty() {
-            return queue.len();
-        }
-        if self.leaving.len() < queue.len() {
-            let here = (self.leaving.iter()).filter(|one| queue.contains(one.ticket));
-            return queue.len().saturating_sub(here.count());
-        }
-        let tickets = queue.iter();
-        tickets.filter(|&ticket| self.is_waiting(ticket)).count()
     }
 
     pub fn reply_cost(&self, ticket: Ticket) -> usize {
@@ -277,16 +257,6 @@ impl Waiting {
         &self.places
     }
 
-    /// Has any request still to be taken out of some of its queues?
-    pub fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
-    /// Are these so many locks that a waiter for them leaves their queues in portions?
-    pub fn are_many(&self, locks: usize) -> bool {
-        locks > self.few_queues
-    }
-
     /// The request that times out next, or whose lease ends next, and when.
     pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
         self.waits.times_up.first()
@@ -323,16 +293,10 @@ impl Waiting {
         self.classes.set(patterns, fits, self.waits.last_ticket());
     }
 
-    /// How many would come before a new request in this queue. An upgrade comes behind other upgrades alone. Those
-    /// that wait no more, and are still to be taken out of their queues, do not count.
+    /// How many would come before a new request in this queue. An upgrade comes behind other upgrades alone.
     pub fn before_a_new_one(&self, name: NameRef<'_>, is_upgrade: bool) -> usize {
-        let Some(queue) = self.queue_of(name) else {
-            return 0;
-        };
-        if is_upgrade {
-            return queue.upgrades().filter(|&one| self.is_waiting(one)).count();
-        }
-        self.wait_here(queue)
+        let queue = self.queue_of(name);
+        queue.map_or(0, |queue| if is_upgrade { queue.upgrades().count() } else { queue.len() })
     }
 
     /// Prints all parts, to be compared.
@@ -349,8 +313,7 @@ impl Waiting {
         let in_the_way = self.in_the_way.sorted();
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
         write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
-        write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.leaving)?;
-        write!(to, "{:?}", self.calendar)
+        write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.calendar)
     }
 
     #[cfg(test)]
@@ -367,11 +330,5 @@ impl Waiting {
     #[cfg(test)]
     pub fn alarms_up_to(&self, time: Ms) -> usize {
         self.calendar.up_to(time)
-    }
-
-    /// Sets up to how many queues a waiter is taken out of at once.
-    #[cfg(test)]
-    pub fn set_few_queues(&mut self, few: usize) {
-        self.few_queues = few;
     }
 }

@@ -34,9 +34,8 @@ pub struct PlaceInQueue {
 
 impl Waiting {
     /// Returns the first waiters of this queue, in order; then those that sleep.
-    fn first_waiting(&self, queue: &Queue, most: usize) -> Vec<Ticket> {
-        let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
-        let mut first: Vec<Ticket> = standing.take(most).collect();
+    fn first_waiting(queue: &Queue, most: usize) -> Vec<Ticket> {
+        let mut first: Vec<Ticket> = queue.iter().take(most).collect();
         let room = most.saturating_sub(first.len());
         first.extend(queue.asleep().iter().take(room));
         first
@@ -51,7 +50,7 @@ impl Waiting {
         let Some(queue) = self.queues.get(name.db).and_then(|queues| queues.get(name.key)) else {
             return (Vec::new(), 0);
         };
-        let waiters = (self.first_waiting(queue, most).into_iter().enumerate())
+        let waiters = (Self::first_waiting(queue, most).into_iter().enumerate())
             .filter_map(|(index, ticket)| Some((index, ticket, self.waiters.get(&ticket)?)))
             .map(|(index, ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
@@ -68,7 +67,7 @@ impl Waiting {
                 }),
             })
             .collect();
-        let count = self.wait_here(queue).saturating_add(queue.asleep().len());
+        let count = queue.len().saturating_add(queue.asleep().len());
         (waiters, count)
     }
 
@@ -88,7 +87,6 @@ impl Waiting {
             alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
             tasks: sum(&[
                 noted,
-                self.leaving.len(),
                 self.places.messages.len(),
                 self.places.endings.len(),
                 self.places.channels.count_waking(),

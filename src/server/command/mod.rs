@@ -14,7 +14,7 @@ use crate::protocol::{
 };
 use crate::server::authority::Authority;
 use crate::server::ffi::{
-    Ctx, Index, Lent, OK, RawCtx, RawString, Said, Text, api, connection, reply, shield,
+    Ctx, Lent, OK, RawCtx, RawString, Said, Text, api, connection, reply, shield,
 };
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
@@ -108,19 +108,18 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         return reply::send_error(ctx, "ERR this server does not tell modules of changes to keys");
     }
     let mut few = [&[][..]; FEW];
-    let many: (Vec<&[u8]>, Index);
+    let many: Vec<&[u8]>;
     let said = argv.get(1..).unwrap_or_default();
-    let (words, index) = match few.get_mut(..said.len()) {
+    let words = match few.get_mut(..said.len()) {
         Some(few) => {
             for (word, string) in few.iter_mut().zip(said) {
                 *word = string.bytes();
             }
-            (&*few, None)
+            &*few
         }
         None => {
-            let words = said.iter().map(|string| string.bytes()).collect();
-            many = (words, Index::default());
-            (&*many.0, Some(&many.1))
+            many = said.iter().map(|string| string.bytes()).collect();
+            &*many
         }
     };
     let keys = match positions {
@@ -128,7 +127,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         KeyPositions::Counted => words.get(counted(words)).unwrap_or_default(),
         KeyPositions::None => &[],
     };
-    run::<C>(module, ctx, authority, Said { strings: said, words, keys, index });
+    run::<C>(module, ctx, authority, Said { strings: said, words, keys });
 }
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {

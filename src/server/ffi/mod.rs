@@ -16,4 +16,4 @@ pub use connection::connection;
 pub use constants::*;
 pub use context::{Ctx, OwnCtx};
 pub use shield::shield;
-pub use text::{Index, Lent, Said, Text};
+pub use text::{Lent, Said, Text};

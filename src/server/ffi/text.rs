@@ -1,6 +1,5 @@
 //! The server's strings.
 
-use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -113,86 +112,32 @@ pub struct Said<'a> {
     pub words: &'a [&'a [u8]],
     /// Those of them that are keys.
     pub keys: &'a [&'a [u8]],
-    /// Where they are, if they are many.
-    pub index: Option<&'a Index>,
-}
-
-/// Where the words of a long command are, so that none of them is looked for among all. Made when it is
-/// first needed.
-#[derive(Default)]
-pub struct Index(OnceCell<Places>);
-
-struct Places {
-    /// The place of each word in memory, and in the command, in the order of the former.
-    words: Vec<(usize, usize)>,
-    /// The place of each key among the keys, in the order of their bytes.
-    keys: Vec<usize>,
-}
-
-impl Index {
-    /// The key that has these bytes.
-    #[cold]
-    fn key<'a>(&self, said: Said<'a>, bytes: &[u8]) -> Option<&'a [u8]> {
-        let keys = &self.of(said).keys;
-        let found = keys.binary_search_by_key(&Some(&bytes), |&place| said.keys.get(place));
-        said.keys.get(*keys.get(found.ok()?)?).copied()
-    }
-
-    /// The string of the word that is these very bytes.
-    #[cold]
-    fn string<'a>(&self, said: Said<'a>, bytes: &[u8]) -> Option<Lent<'a>> {
-        let (words, address) = (&self.of(said).words, bytes.as_ptr().addr());
-        let first = words.partition_point(|&(before, _)| before < address);
-        let &(_, place) = words.get(first)?;
-        let word = said.words.get(place)?;
-        std::ptr::eq(*word, bytes).then(|| said.strings.get(place).copied()).flatten()
-    }
-
-    fn of(&self, said: Said<'_>) -> &Places {
-        self.0.get_or_init(|| {
-            let places = said.words.iter().zip(0..);
-            let mut words: Vec<_> =
-                places.map(|(word, place)| (word.as_ptr().addr(), place)).collect();
-            words.sort_unstable();
-            let mut keys: Vec<usize> = (0..said.keys.len()).collect();
-            keys.sort_unstable_by_key(|&place| said.keys.get(place));
-            Places { words, keys }
-        })
-    }
 }
 
 impl<'a> Said<'a> {
     /// Is this one of the keys? By its bytes: it may have been kept since another command.
     #[inline]
     pub fn names(self, key: &[u8]) -> bool {
-        match self.index {
-            None => self.keys.contains(&key),
-            Some(index) => index.key(self, key).is_some(),
-        }
+        self.keys.contains(&key)
     }
 
     /// The server's own string, if these bytes are one of the words; else one that we make.
     #[inline]
     pub fn text(self, bytes: &[u8]) -> Text<'a> {
-        let found = match self.index {
-            None => (self.words.iter().zip(self.strings))
-                .find(|&(&word, _)| std::ptr::eq(word, bytes))
-                .map(|(_, &string)| string),
-            Some(index) => index.string(self, bytes),
-        };
-        found.map_or_else(|| Text::new(bytes), |string| Text(Storage::Lent(string)))
+        self.text_of(bytes, |word| std::ptr::eq(word, bytes))
     }
 
     /// The server's own string, if one of the words is the same, wherever it stands; else one that we
-    /// make. Of a long command the keys alone are looked at.
+    /// make.
     pub fn text_like(self, bytes: &[u8]) -> Text<'a> {
-        let found = match self.index {
-            None => (self.words.iter().zip(self.strings))
-                .find(|&(&word, _)| word == bytes)
-                .map(|(_, &string)| string),
-            Some(index) => (index.key(self, bytes)).and_then(|key| index.string(self, key)),
-        };
-        found.map_or_else(|| Text::new(bytes), |string| Text(Storage::Lent(string)))
+        self.text_of(bytes, |word| word == bytes)
+    }
+
+    #[inline]
+    fn text_of(self, bytes: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Text<'a> {
+        let mut words = self.words.iter().zip(self.strings);
+        let found = words.find(|(word, _)| is_it(word));
+        found.map_or_else(|| Text::new(bytes), |(_, &string)| Text(Storage::Lent(string)))
     }
 }
 

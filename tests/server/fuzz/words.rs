@@ -14,8 +14,8 @@ const NUMBERS: [&str; 24] = [
     "2",
     "3",
     "-1",
-    "1024",
-    "1025",
+    "64",
+    "65",
     "9007199254740991",
     "9007199254740992",
     "9007199254740993",
@@ -306,8 +306,8 @@ fn options(dice: &mut Dice, command: &mut Command) {
 
 fn keys(dice: &mut Dice, name: &str) -> Command {
     let count = match dice.below(40) {
-        0 => 1024,
-        1 => 1025,
+        0 => 64,
+        1 => 65,
         _ => dice.below(4) + 1,
     };
     let keys: Vec<_> = (0..count).map(|_| key(dice)).collect();

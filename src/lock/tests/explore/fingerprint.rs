@@ -39,7 +39,6 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         closed,
         clock,
         returns,
-        overdrawn,
         put_off,
         limits: _,
         searches: _,
@@ -55,10 +54,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     }
     waiting.print(to)?;
     write!(to, "{closed:?}")?;
-    write!(
-        to,
-        "{returns:?}{overdrawn}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}"
-    )?;
+    write!(to, "{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}")?;
     write!(to, "{:?}{:?}", holds.wall(), holds.count_discarded())?;
     // When it is looked again who is kept back, once there is a place.
     let is_over = server.now().ms() >= waiting.places().next_look();

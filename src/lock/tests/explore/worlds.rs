@@ -195,7 +195,7 @@ fn shared() -> Setting {
 
 /// Two locks, several at once, and deadlocks.
 fn two_locks() -> Setting {
-    let flavour = Flavour { leaves_late: true, ..like(Answers::Straight, false) };
+    let flavour = like(Answers::Straight, false);
     setting(
         "two locks and deadlocks",
         flavour,

@@ -563,7 +563,6 @@ fn history(seed: u64) -> History {
         keeps_expired: random.one_in(2),
         says_how: random.one_in(2),
         in_cluster: false,
-        leaves_late: random.one_in(3),
         max_sharers: None,
     };
     let kind = Kind::any(&mut random, seed % 2 == 1);

@@ -21,7 +21,6 @@ impl Model {
             hold.is_new = false;
             hold.is_loose &= !hold.is_known && hold.fence.is_some();
         }
-        self.leaving.clear();
         self.no_waiter_is_left_out(|_| true, around)?;
         for hold in &self.holds {
             let outlasts = (hold.breaking)
@@ -48,7 +47,6 @@ impl Model {
             let is_unseen = |lock: &Lock| {
                 let own = self.hold(*lock, one.plea.owner);
                 around.late.contains(lock)
-                    || self.leaving.contains(lock)
                     || self.are_too_many(*lock)
                     || own.is_some_and(|own| own.is_new)
             };

@@ -61,8 +61,7 @@ fn a_client_that_waits_for_several_locks_leaves_all_their_queues_when_it_is_deni
 
 #[test]
 fn one_that_is_denied_while_another_asks_is_not_in_its_way() {
-    // A waiter for many locks is taken out of their queues a turn later.
-    let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
+    let mut server = server();
     server.gets("ann", 100);
     let ben = server.queues(&[LOCK], sharing("ben"));
     let cid = server.queues(&[OTHER, LOCK], sharing("cid"));

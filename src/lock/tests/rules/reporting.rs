@@ -68,19 +68,3 @@ fn sleeping_places_are_listed_last_and_counted_with_the_others() {
     assert_eq!(listed_and_counted(&mut server, 1), [1, 1, 1, 2]);
     assert_eq!(listed_and_counted(&mut server, 9), [1, 1, 2, 2]);
 }
-
-#[test]
-fn one_that_is_leaving_its_queues_is_neither_listed_nor_counted() {
-    for more in [0, 40] {
-        let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
-        server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-        let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
-        for _ in 0..=more {
-            server.queues(&[LOCK], alone("cid"));
-        }
-        server.unblock(ben);
-        let report = server.report(LOCK).unwrap().unwrap();
-        assert_eq!((report.queue, report.waiters.len()), (more + 1, more + 1));
-        assert!(report.waiters.iter().all(|one| &*one.owner == b"cid"));
-    }
-}

@@ -135,7 +135,7 @@ fn a_waiter_that_has_left_makes_room() {
 
 #[test]
 fn an_upgrade_that_has_left_makes_room_at_once_also_if_it_waited_for_several_locks() {
-    let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
+    let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));
     server.waits("ann", 100);

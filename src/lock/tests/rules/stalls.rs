@@ -6,7 +6,8 @@ use super::*;
 use crate::lock::Mode;
 use crate::lock::budget::Budget;
 
-const WIDE: usize = 200;
+/// As many locks as a request may name.
+const WIDE: usize = 64;
 
 /// A server with so many locks, and their names.
 fn with_locks(count: usize) -> (Server, Vec<Lock>) {
@@ -19,7 +20,7 @@ fn owner(number: usize) -> Owner {
     &*format!("owner {number}").leak()
 }
 
-/// In how many queues a client stands, or stood until a moment ago.
+/// In how many queues a client stands.
 fn standing(server: &Server) -> usize {
     let databases = server.locks.waiting.queues();
     let queues = databases.flat_map(|(_, queues)| queues.iter());
@@ -59,29 +60,25 @@ fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which
         let before = standing(&server);
         server.tick();
         let happened = server.happened();
-        assert!(happened.decided.len() <= 60, "{} at once", happened.decided.len());
+        assert!(happened.decided.len() <= 25, "{} at once", happened.decided.len());
         told.extend(happened.decided.iter().map(|&(ticket, _)| ticket));
         server.turn();
-        assert!(before - standing(&server) <= 4_000);
+        assert!(before - standing(&server) <= 25 * WIDE);
     }
     assert_eq!(told, crowd);
     assert_eq!(standing(&server), 0);
 }
 
 #[test]
-fn connections_that_close_in_one_moment_leave_their_queues_in_portions_and_are_in_no_client_s_way()
-{
+fn connections_that_close_in_one_moment_leave_all_of_their_queues_and_are_in_no_client_s_way() {
     let (mut server, locks, crowd) = wide_crowd(80);
     for &ticket in &crowd[..79] {
         server.kill(ticket);
     }
-    assert_eq!(standing(&server), 80 * WIDE);
-    assert_eq!(server.queue(locks[5]), crowd[79..]);
+    assert_eq!(standing(&server), WIDE);
     server.release_all(&locks, "ann").unwrap();
     server.turn();
     assert!(server.was_granted(crowd[79]).is_some());
-    let (ticks, most) = all_ticks(&mut server, standing);
-    assert!(ticks >= 4 && most <= 4_000, "{ticks} ticks, {most} at once");
     assert_eq!(standing(&server), 0);
 }
 
@@ -106,6 +103,7 @@ fn a_client_that_was_to_be_sent_away_is_granted_nothing_and_holds_up_no_client_w
     server.promote();
     server.release_all(&locks, "ann").unwrap();
     server.takes(&locks[..1], alone("zoe"));
+    server.turn();
     all_ticks(&mut server, standing);
     assert!(crowd.iter().all(|ticket| matches!(server.told.get(ticket), Some(Told::SentAway))));
     assert_eq!(standing(&server), 0);
@@ -230,14 +228,13 @@ fn thousands_of_places_that_wake_are_put_back_in_portions_and_in_order() {
 }
 
 #[test]
-fn who_is_still_leaving_its_queues_comes_before_no_place() {
+fn one_that_has_left_its_queues_in_the_same_turn_comes_before_no_place() {
     let (mut server, locks) = with_locks(40);
     server.takes(&locks, alone("ann"));
     let asked = |owner| Plea { patience: told_on(None, 100_000), ..alone(owner) };
     let first = server.asks(&locks, asked("ben"));
     assert_eq!(first, Ok(Acquired::Place(0)));
     server.asks(&locks, asked("cid")).unwrap();
-    // In one turn, so nothing has been taken out of the queues meanwhile.
     server.release(locks[0], "ben").unwrap();
     assert_eq!(server.asks(&locks, asked("cid")), Ok(Acquired::Place(0)));
     let another_mode = Plea { mode: Mode::Shared, ..asked("cid") };
@@ -334,25 +331,20 @@ fn a_client_that_goes_before_the_reply_to_its_grant_passes_the_lock_on() {
 }
 
 #[test]
-fn after_a_grant_of_very_many_locks_others_get_their_turns_before_the_next() {
-    let (mut server, locks) = with_locks(5 * WIDE);
+fn no_more_than_two_requests_for_as_many_locks_as_one_may_name_are_granted_in_one_turn() {
+    let (mut server, locks) = with_locks(20 * WIDE);
     server.takes(&locks, alone("ann"));
     let crowd: Vec<Ticket> = (locks.chunks(WIDE).enumerate())
         .map(|(number, some)| server.queues(some, alone(owner(number))))
         .collect();
     server.foreign(Write::Flush(None));
-    let mut granted = Vec::new();
     while server.due().is_some_and(|due| due <= server.now().ms()) {
         server.tick();
-        granted.push(server.happened().decided.len());
+        let granted = server.happened().decided.len();
+        assert!(granted <= 2, "{granted}");
         server.turn();
-        assert!(granted.len() < 100, "it spins");
     }
     assert!(crowd.iter().all(|&ticket| server.was_granted(ticket).is_some()));
-    // Each costs two and a half portions: so there are as many turns in which little is done.
-    let in_a_row = granted.windows(2).any(|two| two.iter().all(|&some| some > 0));
-    assert!(!in_a_row && granted.len() >= 10, "{granted:?}");
-    assert!(granted.iter().all(|&some| some <= 1), "{granted:?}");
 }
 
 /// A lock that very many owners share.

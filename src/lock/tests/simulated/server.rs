@@ -40,8 +40,6 @@ pub struct Flavour {
     pub keeps_expired: bool,
     /// Belongs to a cluster.
     pub in_cluster: bool,
-    /// A client that waits for several locks is taken out of their queues in the next turn.
-    pub leaves_late: bool,
     /// How many may share a lock, if not as many as usual.
     pub max_sharers: Option<u64>,
 }
@@ -53,9 +51,6 @@ fn new_locks(now: Now, flavour: Flavour) -> Locks {
     if let Some(max_sharers) = flavour.max_sharers {
         let limits = Limits { max_sharers, ..Limits::DEFAULT };
         locks.set_limits(limits, now);
-    }
-    if flavour.leaves_late {
-        locks.waiting.set_few_queues(1);
     }
     locks
 }

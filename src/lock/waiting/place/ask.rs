@@ -5,11 +5,7 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::channel::NotifyTarget;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::words::{Asker, Lease, Name, NameRef, Notify, Now, Request, Ticket};
-
-/// When the position of a place is counted, at most this many that are leaving their queues are looked at.
-const MOST_LEAVING: usize = 256;
 
 /// Are these the same locks, in any order?
 fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
@@ -96,16 +92,10 @@ impl Waiting {
         let names = self.waiters.get(&ticket).map(|waiter| &*waiter.names);
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
-        // Those that have left and are still to be taken out do not count, unless hundreds are.
-        let before = |queue: &Queue| {
-            let leaving = self.leaving.iter().take(MOST_LEAVING);
-            let gone = leaving.filter(|one| queue.is_before(one.ticket, ticket));
-            queue.before(ticket).saturating_sub(gone.count())
-        };
-        queues.map(before).max().unwrap_or_default()
+        queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock? Takes waiters out of its queue that are leaving, or asleep.
+    /// Would a new request come first for this lock? Lays aside places whose channels sleep.
     pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
         !self.has_queues() || self.first_in_queue(name).is_none()
     }

@@ -79,8 +79,7 @@ impl Book {
                 let [least, most] = [true, false].map(|surely| self.stands_behind(&ask, surely));
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
-                let is_late = locks.waiting.has_leaving()
-                    || !locks.waiting.places().endings.is_empty()
+                let is_late = !locks.waiting.places().endings.is_empty()
                     || !locks.waiting.places().falling.is_empty();
                 ensure(least <= before && (before <= most || is_late), || {
                     format!("{ask}, stands behind {least} to {most}, and is told {before}")
