@@ -207,7 +207,7 @@ impl Connection {
 
     /// With the module, as many wait as like.
     pub async fn lift_limits(&mut self, with: With) -> Result<()> {
-        for limit in ["max-waiters", "max-waiters-total", "max-lease"] {
+        for limit in ["max-waiters", "max-waiters-total", "max-place-ttl"] {
             if with == With::Module {
                 self.set(&format!("lock.{limit}"), "0").await?;
             }

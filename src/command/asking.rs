@@ -232,7 +232,7 @@ fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options
             let ms = words
                 .next()
                 .ok_or(Fault::Words("QUEUE needs the milliseconds for which the place is kept"))?;
-            let length = lease(ms, now, limits.max_lease)?;
+            let length = lease(ms, now, limits.max_place_ttl)?;
             waiting = Some(Waiting::Queue(length, notify(&mut words)?));
         } else if word.eq_ignore_ascii_case(b"SHARED") {
             match mode.replace(Mode::Shared) {
@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn a_lease_is_as_long_as_an_operator_lets_it_be_and_ends_before_the_last_millisecond() {
         let last = LAST_MS - 1000;
-        for (max_lease, word, verdict) in [
+        for (max_place_ttl, word, verdict) in [
             (7, "7", queues(7)),
             (7, "8", Err(Fault::Lease(7))),
             (0, "9007199254739991", queues(last)),
@@ -532,9 +532,9 @@ mod tests {
             (0, "0", Err(Fault::Lease(last))),
             (LAST_MS, "9007199254739992", Err(Fault::Lease(last))),
         ] {
-            let limits = Limits { max_lease, ..Limits::DEFAULT };
+            let limits = Limits { max_place_ttl, ..Limits::DEFAULT };
             let words = [&b"QUEUE"[..], word.as_bytes()];
-            assert_eq!(read(&words, &limits), verdict, "{max_lease}, {word}");
+            assert_eq!(read(&words, &limits), verdict, "{max_place_ttl}, {word}");
         }
     }
 

@@ -28,7 +28,7 @@ pub struct Limits {
     /// How long the server grants nothing after it has taken over; 0 for not at all.
     pub quarantine: Ms,
     /// The longest lease of a place that is accepted; 0 for any.
-    pub max_lease: Ms,
+    pub max_place_ttl: Ms,
     /// How long a place's grant may be claimed after its message.
     pub claim_time: Ms,
     /// How many entries LOCK.LOG keeps; 0 for none.
@@ -46,7 +46,7 @@ impl Limits {
         fence_lead: 604_800_000,
         orphan_ttl: 0,
         quarantine: 0,
-        max_lease: 60_000,
+        max_place_ttl: 60_000,
         claim_time: 2_000,
         log_max_len: 128,
         drain: false,

@@ -26,10 +26,15 @@ const NUMBERS: [Number; 10] = [
     Number(c"fence-lead", 0..=3650 * DAY, |all| &mut all.fence_lead),
     Number(c"orphan-ttl", 0..=LAST_MS, |all| &mut all.orphan_ttl),
     Number(c"quarantine", 0..=DAY, |all| &mut all.quarantine),
-    Number(c"max-lease", 0..=LAST_MS, |all| &mut all.max_lease),
+    PLACE_TTL,
     Number(c"claim-time", 1..=DAY, |all| &mut all.claim_time),
     Number(c"log-max-len", 0..=1_000, |all| &mut all.log_max_len),
 ];
+
+const PLACE_TTL: Number = Number(c"max-place-ttl", 0..=LAST_MS, |all| &mut all.max_place_ttl);
+
+/// What `max-place-ttl` was called in 1.0. It still works, but patterns don't find it.
+const OLD_PLACE_TTL: Number = Number(c"max-lease", PLACE_TTL.1, PLACE_TTL.2);
 
 const DRAIN: &CStr = c"drain";
 
@@ -42,18 +47,55 @@ pub struct Settings {
     limits: Limits,
     /// The value of `lock.classes`.
     classes: Vec<u8>,
+    /// During a load, in which the server sets each name to what was said of it, or to the default: what it has set the
+    /// old name of `max-place-ttl` to.
+    old_place_ttl: Option<u64>,
 }
 
 impl Settings {
-    const DEFAULT: Self = Self { limits: Limits::DEFAULT, classes: Vec::new() };
+    const DEFAULT: Self =
+        Self { limits: Limits::DEFAULT, classes: Vec::new(), old_place_ttl: None };
 }
 
 /// Adds our settings to the server's, and takes what is set already.
 pub fn add(ctx: Ctx<'_>) -> bool {
-    *settings() = Settings::DEFAULT;
-    let mut defaults = Limits::DEFAULT;
-    for (place, Number(name, range, of)) in NUMBERS.iter().enumerate() {
-        let default = *of(&mut defaults);
+    let default = Limits::DEFAULT.max_place_ttl;
+    *settings() = Settings { old_place_ttl: Some(default), ..Settings::DEFAULT };
+    let are_set = add_numbers(ctx)
+        && classes::add(ctx)
+        // SAFETY: the context lives, texts and functions are for ever; there is no data.
+        && unsafe {
+            api::register_bool_config(
+                ctx.raw(),
+                DRAIN.as_ptr(),
+                c_int::from(Limits::DEFAULT.drain),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                Some(get_drain),
+                Some(set_drain),
+                None,
+                null_mut(),
+            ) == OK
+                && api::load_configs(ctx.raw()) == OK
+        };
+    let settings = &mut *settings();
+    // The old name counts if nothing was said of the new one.
+    if let Some(old) = settings.old_place_ttl.take()
+        && settings.limits.max_place_ttl == default
+    {
+        settings.limits.max_place_ttl = old;
+    }
+    are_set
+}
+
+fn add_numbers(ctx: Ctx<'_>) -> bool {
+    let get: raw::RedisModuleConfigGetNumericFunc = Some(get_number);
+    let set: raw::RedisModuleConfigSetNumericFunc = Some(set_number);
+    let (get_old, set_old) = (Some(get_old_place_ttl as _), Some(set_old_place_ttl as _));
+    let numbers = (NUMBERS.iter().enumerate())
+        .map(|(place, number)| (number, raw::REDISMODULE_CONFIG_DEFAULT, place, get, set));
+    let old = (&OLD_PLACE_TTL, raw::REDISMODULE_CONFIG_HIDDEN, 0, get_old, set_old);
+    numbers.chain([old]).all(|(Number(name, range, of), flags, place, get, set)| {
+        let default = *of(&mut Limits::DEFAULT.clone());
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
         // never one in memory.
         let added = unsafe {
@@ -61,36 +103,17 @@ pub fn add(ctx: Ctx<'_>) -> bool {
                 ctx.raw(),
                 name.as_ptr(),
                 signed(default),
-                raw::REDISMODULE_CONFIG_DEFAULT,
+                flags,
                 signed(*range.start()),
                 signed(*range.end()),
-                Some(get_number),
-                Some(set_number),
+                get,
+                set,
                 None,
                 without_provenance_mut(place),
             )
         };
-        if added != OK {
-            return false;
-        }
-    }
-    if !classes::add(ctx) {
-        return false;
-    }
-    // SAFETY: the context lives, texts and functions are for ever; there is no data.
-    unsafe {
-        api::register_bool_config(
-            ctx.raw(),
-            DRAIN.as_ptr(),
-            c_int::from(defaults.drain),
-            raw::REDISMODULE_CONFIG_DEFAULT,
-            Some(get_drain),
-            Some(set_drain),
-            None,
-            null_mut(),
-        ) == OK
-            && api::load_configs(ctx.raw()) == OK
-    }
+        added == OK
+    })
 }
 
 /// Settings don't follow the path in a line `loadmodule`: CONFIG REWRITE would keep them there beside others that
@@ -116,7 +139,8 @@ fn apply(settings: &mut Settings, name: &[u8], value: &[u8]) -> Option<()> {
     } else if is(classes::NAME) {
         settings.classes = value.to_vec();
     } else {
-        let Number(_, _, of) = NUMBERS.iter().find(|Number(known, ..)| is(known))?;
+        let mut numbers = NUMBERS.iter().chain([&OLD_PLACE_TTL]);
+        let Number(_, _, of) = numbers.find(|Number(known, ..)| is(known))?;
         *of(&mut settings.limits) = u64::try_from(integer(value)?).ok()?;
     }
     Some(())
@@ -128,8 +152,13 @@ pub fn unlike(file: &[u8]) -> Vec<String> {
     let now = settings().clone();
     let mut there = now.clone();
     let mut has_words = false;
-    for line in file.split(|byte| *byte == b'\n') {
-        match *words_of(line) {
+    let mut lines: Vec<Vec<&[u8]>> = file.split(|byte| *byte == b'\n').map(words_of).collect();
+    // The old name counts where there is no line with the new one.
+    lines.sort_by_key(|words| {
+        words.first().is_none_or(|name| !name.ends_with(OLD_PLACE_TTL.0.to_bytes()))
+    });
+    for words in lines {
+        match *words {
             [name, value] => _ = apply(&mut there, name, value),
             [first, path, _, ..] => {
                 has_words |= first.eq_ignore_ascii_case(b"loadmodule") && path.ends_with(FILE);
@@ -224,6 +253,24 @@ unsafe extern "C" fn set_number(
         }
         _ => ERR,
     }
+}
+
+unsafe extern "C" fn get_old_place_ttl(_: *const c_char, _: *mut c_void) -> c_longlong {
+    signed(settings().limits.max_place_ttl)
+}
+
+unsafe extern "C" fn set_old_place_ttl(
+    _: *const c_char,
+    value: c_longlong,
+    _: *mut c_void,
+    _: *mut *mut RawString,
+) -> c_int {
+    let Ok(value) = u64::try_from(value) else {
+        return ERR;
+    };
+    let settings = &mut *settings();
+    *settings.old_place_ttl.as_mut().unwrap_or(&mut settings.limits.max_place_ttl) = value;
+    OK
 }
 
 unsafe extern "C" fn get_drain(_: *const c_char, _: *mut c_void) -> c_int {

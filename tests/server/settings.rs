@@ -17,7 +17,7 @@ const NUMBERS: [(&str, i64, i64, i64); 10] = [
     ("fence-lead", 604_800_000, 0, 315_360_000_000),
     ("orphan-ttl", 0, 0, (1 << 53) - 1),
     ("quarantine", 0, 0, 86_400_000),
-    ("max-lease", 60_000, 0, (1 << 53) - 1),
+    ("max-place-ttl", 60_000, 0, (1 << 53) - 1),
     ("claim-time", 2_000, 1, 86_400_000),
     ("log-max-len", 128, 0, 1_000),
 ];
@@ -150,6 +150,61 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
     }
     assert_eq!(setting(&mut client, "drain"), "yes");
     assert_eq!(setting(&mut client, "classes"), "job:* [a-c]?");
+}
+
+/// What the old name of `max-place-ttl` says is what the new one says.
+#[track_caller]
+fn place_ttl(client: &mut Client) -> String {
+    let said = setting(client, "max-place-ttl");
+    assert_eq!(setting(client, "max-lease"), said);
+    said
+}
+
+#[test]
+fn the_old_name_of_max_place_ttl_works_wherever_it_is_said() {
+    for (file, said) in [
+        ("lock.max-lease 7000", "7000"),
+        ("lock.max-place-ttl 7000", "7000"),
+        ("lock.max-place-ttl 7000\nlock.max-lease 5000", "7000"),
+        ("lock.max-lease 5000\nlock.max-place-ttl 7000", "7000"),
+    ] {
+        let server = Server::with().config(file).start();
+        let mut client = server.client();
+        assert_eq!(place_ttl(&mut client), said, "{file}");
+        let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 7001];
+        assert_eq!(client.run(&ask).error(), "ERR lease must be 1 to 7000 milliseconds");
+    }
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(place_ttl(&mut client), "60000");
+    for (name, value) in [("max-lease", "5"), ("max-place-ttl", "60000"), ("max-lease", "0")] {
+        set(&mut client, name, value);
+        assert_eq!(place_ttl(&mut client), value, "{name}");
+    }
+    let refused = cmd!(client, "CONFIG", "SET", "lock.max-lease", 9, "lock.claim-time", 0);
+    assert!(refused.is_error("ERR CONFIG SET failed"), "{refused:?}");
+    assert_eq!(place_ttl(&mut client), "0");
+    let path = server.module_path();
+    server.wait_until_unloaded();
+    let load = args!["MODULE", "LOADEX", &path, "CONFIG", "lock.max-lease", 3];
+    assert_eq!(client.run(&load), "OK");
+    assert_eq!(place_ttl(&mut client), "3");
+}
+
+#[test]
+fn config_rewrite_says_the_same_by_both_names_of_max_place_ttl() {
+    let server = Server::with().config("lock.max-lease 7000").start();
+    for (name, value) in [("max-lease", "7000"), ("max-place-ttl", "60000"), ("max-lease", "5")] {
+        let mut client = server.client();
+        set(&mut client, name, value);
+        assert_eq!(cmd!(client, "CONFIG", "REWRITE"), "OK");
+        server.restart();
+        assert_eq!(place_ttl(&mut server.client()), value, "{name}");
+    }
+    let server = Server::with().config("lock.max-place-ttl 60000").start();
+    assert_eq!(cmd!(server.client(), "CONFIG", "REWRITE"), "OK");
+    let file = std::fs::read_to_string(server.file("redis.conf")).unwrap();
+    assert!(!file.contains("max-lease"), "{file}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn places(owners: usize) -> Result<(f64, f64)> {
     let server = Server::start(With::Module).await?;
     let mut control = server.connect().await?;
     control.lift_limits(With::Module).await?;
-    control.set("lock.max-lease", "0").await?;
+    control.set("lock.max-place-ttl", "0").await?;
     hold(&server, LOCKS, "lock:", "holder").await?;
     let alone = wake_ups(&server).await?;
     let place = |number: usize| {

@@ -174,7 +174,7 @@ class Attempt {
     return { lease, pause: channel ? lease / ASKS_PER_LEASE : this.leastPause };
   }
 
-  // An operator may allow shorter ones only (lock.max-lease).
+  // An operator may allow shorter ones only (lock.max-place-ttl).
   isAboutTheLease(error) {
     const [, longest] = /^ERR lease must be 1 to (\d+) /.exec(error.message) ?? [];
     if (!longest || +longest >= this.store.server.longestLease) return false;

@@ -393,13 +393,13 @@ it("a crowd that is told when it is its turn does not ask meanwhile", async () =
 
 it("an operator may allow shorter leases only", async () => {
   const client = new Redis({ port: server.port });
-  await watcher.ask("CONFIG", "SET", "lock.max-lease", 1_000);
+  await watcher.ask("CONFIG", "SET", "lock.max-place-ttl", 1_000);
   const first = await new Mutex(client, "market", FOR_LONG).acquire();
   const waiting = new Mutex(client, "market", FOR_LONG).acquire();
   await watcher.waitForWaiters(1);
   await sleep(1_500);
   await first.release();
   await (await waiting).release();
-  await watcher.ask("CONFIG", "SET", "lock.max-lease", 60_000);
+  await watcher.ask("CONFIG", "SET", "lock.max-place-ttl", 60_000);
   client.disconnect();
 });

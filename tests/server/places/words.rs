@@ -117,8 +117,8 @@ fn a_channel_and_a_message_are_1_to_1024_bytes() {
 fn an_operator_says_how_long_a_lease_may_be() {
     let server = Server::start();
     let mut client = server.client();
-    let mut ask = |max_lease: &str, lease: i64| {
-        cmd!(client, "CONFIG", "SET", "lock.max-lease", max_lease);
+    let mut ask = |most: &str, lease: i64| {
+        cmd!(client, "CONFIG", "SET", "lock.max-place-ttl", most);
         cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", lease)
     };
     ask("7", 7).fence();

@@ -15,6 +15,8 @@ fn the_log_names_what_is_not_as_in_the_configuration_file_after_a_load() {
         .config("lock.quarantine 70")
         .config("lock.orphan-ttl \"80\"")
         .config("lock.claim-time 2000")
+        .config("lock.max-place-ttl 7000")
+        .config("lock.max-lease 5000")
         .start();
     let started = server.log();
     assert!(!started.contains("not as in"), "{started}");
@@ -40,7 +42,7 @@ fn the_log_names_what_is_not_as_in_the_configuration_file_after_a_load() {
     let file = server.file("redis.conf");
     let all = format!(
         "not as in {}: lock.max-waiters is 10000 and not 7, lock.orphan-ttl is 0 and not 80, \
-         lock.quarantine is 71 and not 70. ",
+         lock.quarantine is 71 and not 70, lock.max-place-ttl is 60000 and not 7000. ",
         file.display()
     );
     assert!(lines[0].contains(&all), "{}", lines[0]);
