@@ -44,7 +44,6 @@ mod tests;
 #[cfg(test)]
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
-pub use engine::breaking::{Break, NotBroken};
 pub use engine::locks::Locks;
 pub use engine::lost::HolderNow;
 pub use engine::reply::End;

@@ -70,9 +70,6 @@ pub enum Fault {
         "ERR QUEUE can't wait for a lock that its owner holds already: release it first, or wait with BLOCK"
     )]
     HoldsSome,
-    /// A grace would have to be written for each of those who share the lock.
-    #[error("ERR more than lock.max-sharers share this lock: it can only be broken without GRACE")]
-    TooManySharers,
     #[error(
         "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"
     )]

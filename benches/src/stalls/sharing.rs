@@ -20,10 +20,8 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     }
     let what = format!("of {many} shares");
     if let Some(all) = scene.attempt(&what, 1, broken(shares)).await? {
-        for (command, seen) in all.ours {
-            let row = Row::new(format!("{command} {what}"), seen, in_portions);
-            scene.push(row.beside(all.plain.turn()));
-        }
+        let row = Row::new(format!("BREAK {what}"), all.ours, in_portions);
+        scene.push(row.beside(all.plain.turn()));
     }
     let what = format!("{many} shares are over, one lasts");
     let measuring = over(shares);
@@ -66,21 +64,15 @@ async fn waited_for(shares: usize) -> Result<Vec<(&'static str, Seen)>> {
 }
 
 struct Broken {
-    ours: Vec<(&'static str, Seen)>,
+    ours: Seen,
     /// What DEL of a sorted set takes that is as large.
     plain: Seen,
 }
 
 async fn broken(shares: usize) -> Result<Broken> {
     let server = Server::start(With::Module).await?;
-    let mut ours = Vec::new();
-    for (name, command, end) in [
-        ("BREAK", "LOCK.BREAK lock", End::Keys(0)),
-        ("BREAK GRACE", "LOCK.BREAK lock GRACE 600000", End::Reply),
-    ] {
-        share(&server, shares, TTL.into()).await?;
-        ours.push((name, of_command(&server, command, end).await?));
-    }
+    share(&server, shares, TTL.into()).await?;
+    let ours = of_command(&server, "LOCK.BREAK lock", End::Keys(0)).await?;
     let connection = &mut server.connect().await?;
     let add = |which| format!("ZADD plain {TTL}{which} reader:{which}");
     pipeline(connection, shares, add).await?;

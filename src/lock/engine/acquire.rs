@@ -71,8 +71,7 @@ impl Locks {
                 }
             }
             let may_wait = matches!(request.patience, Patience::Until(_) | Patience::Forever)
-                && !self.limits.drain
-                && parts.iter().all(|part| part.fit != Fit::Breaking);
+                && !self.limits.drain;
             if !may_wait {
                 return Ok(self.count_busy());
             }

@@ -15,22 +15,17 @@ pub(in crate::lock) enum Fit {
     Open { keeps: Option<Share> },
     /// It has to wait. `upgrade` says whether its owner has a share, and asks for the lock alone.
     Shut { upgrade: bool },
-    /// It is an upgrade that is never granted: an operator is ending its owner's share.
-    Breaking,
 }
 
 impl Fit {
     /// May it not be granted now?
     pub(in crate::lock) fn is_shut(self) -> bool {
-        matches!(self, Self::Shut { .. } | Self::Breaking)
+        matches!(self, Self::Shut { .. })
     }
 
     /// Does its owner have a share, and ask for the lock alone?
     pub(in crate::lock) fn is_upgrade(self) -> bool {
-        matches!(
-            self,
-            Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true } | Self::Breaking
-        )
+        matches!(self, Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true })
     }
 }
 
@@ -64,9 +59,6 @@ impl Locks {
         };
         let held = if share.is_some() { held.by_a_sharer() } else { held };
         let is_upgrade = share.is_some() && mode == Mode::Exclusive;
-        if is_upgrade && self.holds.is_breaking(name, asks, Hold::Shared) {
-            return Ok(Fit::Breaking);
-        }
         let verdict = held.admits(mode, in_turn, self.limits.max_sharers);
         if verdict == Verdict::Shut
             || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())

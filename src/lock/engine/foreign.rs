@@ -58,30 +58,10 @@ impl Locks {
             client: 0,
             tied: false,
             closed: false,
-            breaking: false,
             delivery: Delivery::TOLD,
             counted: false,
         };
         let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);
         self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
-    }
-
-    /// Marks this hold as being broken: nothing that its owner does prolongs it from now on.
-    pub(in crate::lock) fn mark_breaking(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) {
-        self.remember_foreign(turn, name, owner, hold);
-        let ledger = self.holds.ledger(name.db);
-        if let Some(mut entry) = ledger.of(name.key, owner, hold) {
-            entry.breaking = true;
-            ledger.set(name.key, owner, hold, entry);
-        }
-        if hold == Hold::Shared {
-            self.update_share(turn, name, owner);
-        }
     }
 }

@@ -103,7 +103,7 @@ impl Locks {
         let ledger = self.holds.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
-            // The hold goes on, a BREAK of it too, and replies to its earlier number still count.
+            // The hold goes on, and replies to its earlier number still count.
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
@@ -123,7 +123,6 @@ impl Locks {
             client: terms.client,
             tied: terms.session,
             closed: false,
-            breaking: false,
             // A hold that another client has written is known to its owner.
             delivery: Delivery::of(goes_on, 0),
             // An upgrade is not counted again: it is counted if its share was.
@@ -189,11 +188,10 @@ impl Locks {
         match fit {
             Fit::Held { hold, until } => {
                 let entry = self.holds.entry(name, owner, hold);
-                let breaking = entry.is_some_and(|entry| entry.breaking);
                 // The claim of a place's grant sets the end, even to an earlier time.
                 let is_later = until.is_some_and(|until| until >= wanted)
                     && !self.is_to_be_claimed(name, owner, hold);
-                if breaking || is_later {
+                if is_later {
                     // WAIT goes by what its own connection has written last, so this one has to write something.
                     if entry.is_some_and(|entry| entry.client != terms.client && !entry.by_wall) {
                         turn.keys.repeat_deadline(name);
@@ -217,7 +215,7 @@ impl Locks {
                 (hold, Some(deadline), true)
             }
             // Not reached: requests that have to wait are not granted.
-            Fit::Shut { .. } | Fit::Breaking => (terms.mode.hold(), None, false),
+            Fit::Shut { .. } => (terms.mode.hold(), None, false),
         }
     }
 }

@@ -86,7 +86,7 @@ impl Locks {
     }
 
     /// Returns the reason that is logged: a hold whose key has gone may have expired before, and one that has
-    /// expired may have been one that was being broken, or a place's that was not claimed.
+    /// expired may have been a place's that was not claimed.
     fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former, now: Now) -> Reason {
         let has_expired = match reason {
             Reason::Expired => true,
@@ -97,7 +97,6 @@ impl Locks {
         };
         match reason {
             _ if !has_expired => reason,
-            _ if former.entry.breaking => Reason::Broken,
             _ if self.claim_of(name, former.owner.bytes(), &former.entry).is_some() => {
                 Reason::Unclaimed
             }
@@ -120,7 +119,7 @@ impl Locks {
         let Former { owner, hold, entry } = former;
         let owner = owner.bytes();
         let queue = self.waiting.queue_of(name);
-        let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
+        let runs_out = matches!(reason, Reason::Expired | Reason::Unclaimed);
         let ended = if runs_out {
             // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
             let holder = queue.and_then(|queue| queue.holders().exclusive());

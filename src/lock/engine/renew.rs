@@ -9,7 +9,7 @@ use crate::lock::words::{Hold, Ms, NameRef, NotALock};
 
 impl Locks {
     /// `LOCK.RENEW` and `LOCK.MRENEW`: lets these holds end `ttl` from now. Returns false, and renews
-    /// none, if this owner does not hold all of these locks, or one of its holds is being broken.
+    /// none, if this owner does not hold all of these locks.
     pub fn renew(
         &mut self,
         turn: &mut Turn<'_>,
@@ -27,7 +27,7 @@ impl Locks {
             if hold.is_none() {
                 self.record_comeback(turn, name, owner, Comeback::Renew);
             }
-            held &= hold.is_some_and(|(hold, _)| !self.holds.is_breaking(name, owner, hold));
+            held &= hold.is_some();
         }
         if !held {
             count(&mut self.counts.renew_refused, 1);

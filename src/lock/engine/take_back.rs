@@ -11,7 +11,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Holders;
-use crate::lock::words::{Hold, LAST_MS, Name, NameRef, earlier, is_over};
+use crate::lock::words::{Hold, LAST_MS, Name, NameRef, is_over};
 
 /// A hold to be looked at. Its record in the ledger says whether it has to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,35 +81,29 @@ impl Locks {
         let lost = std::slice::from_ref(&former);
         self.record_lost(name, (reason, Seen::AtOnce), lost, turn.now);
         if let Some(share) = share {
-            return self.undo_upgrade(turn, name, owner, share, entry.breaking);
+            return self.undo_upgrade(turn, name, owner, share);
         }
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }
 
-    /// Undoes an upgrade, which a BREAK may be ending: its owner has the share again that it had before.
+    /// Undoes an upgrade: its owner has the share again that it had before.
     fn undo_upgrade(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
         share: ShareBefore,
-        breaking: bool,
     ) {
-        let last = breaking.then(|| turn.keys.deadline(name)).flatten();
         self.waiting.set_holders(name, Holders::Free);
         self.holds.ledger(name.db).forget(name.key, owner);
         turn.keys.remove(name);
-        let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
+        let deadline = share.deadline.map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         self.holds.note_written(name, Hold::Shared, deadline, turn.now);
         if let Some(entry) = share.entry {
             let entry = Entry { end: Some(deadline), ..entry };
             self.holds.ledger(name.db).write(name.key, owner, Hold::Shared, entry);
-        }
-        // A share must not escape the BREAK that was ending the hold.
-        if breaking {
-            self.mark_breaking(turn, name, owner, Hold::Shared);
         }
         // Other upgrades of this owner come first in the queue again.
         self.see_to_joined(turn, name.keep(), Rc::from(owner));

@@ -68,11 +68,6 @@ impl Holds {
         exclusive.or_else(|| self.former(name, owner, Hold::Shared))
     }
 
-    /// Is an operator ending this owner's hold?
-    pub fn is_breaking(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
-        (self.entry(name, owner, hold)).is_some_and(|entry| entry.breaking)
-    }
-
     /// Is anything remembered of this lock?
     pub fn know(&self, name: NameRef<'_>) -> bool {
         (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.knows(name.key))

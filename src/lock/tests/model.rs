@@ -17,8 +17,6 @@ mod resting;
 pub use comparing::info;
 pub use following::{Around, Deed};
 
-use std::collections::BTreeSet;
-
 use crate::lock::fence::Fence;
 use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 
@@ -51,8 +49,6 @@ pub struct Hold {
     /// The connection that it ends with; and has that closed?
     tied: Option<u64>,
     closed: bool,
-    /// An operator has it end by then.
-    breaking: Option<Ms>,
     /// The share that its owner had before, and has again if no client hears that it has the lock alone.
     before: Option<Box<Hold>>,
     /// It had one, which has ended with its connection.
@@ -85,7 +81,6 @@ impl Hold {
             under_way: Vec::new(),
             tied: None,
             closed: false,
-            breaking: None,
             before: None,
             had_share: false,
             is_new: true,
@@ -154,9 +149,8 @@ pub struct Tally {
     pub together: u64,
     pub limited: u64,
     pub deadlocks: u64,
-    /// Locks whose holds an operator has ended, or will have ended after a while.
+    /// Locks whose holds an operator has ended.
     pub broken: u64,
-    pub graces: u64,
     pub upgrades_refused: u64,
     /// Requests that too many others were before.
     pub full: u64,
@@ -181,8 +175,6 @@ pub struct Model {
     pub queue: Vec<Waiter>,
     /// Those who have been granted what they waited for, and have not come to their end.
     pub served: Vec<Waiter>,
-    /// Locks whose holds an operator let end after a while.
-    graced: BTreeSet<Lock>,
     /// Keys that are no locks.
     no_locks: Vec<Lock>,
     highest: Fence,
@@ -211,7 +203,6 @@ impl Model {
             holds: Vec::new(),
             queue: Vec::new(),
             served: Vec::new(),
-            graced: BTreeSet::new(),
             no_locks: Vec::new(),
             highest: 0,
             elsewhere: Vec::new(),
@@ -291,9 +282,7 @@ impl Model {
     /// Does no client wait, and is nothing held by what the core alone remembers?
     pub fn is_quiet(&self) -> bool {
         let is_plain = |hold: &Hold| !hold.must_go() && !self.is_stepped;
-        self.queue.is_empty()
-            && self.served.is_empty()
-            && self.holds.iter().all(|hold| is_plain(hold) && hold.breaking.is_none())
+        self.queue.is_empty() && self.served.is_empty() && self.holds.iter().all(is_plain)
     }
 
     /// A client has had this one told that its time is up.

@@ -263,9 +263,6 @@ fn fitting(dice: &mut Dice) -> Command {
         _ => {
             let mut command = args!["LOCK.BREAK", key];
             if dice.one_in(2) {
-                command.extend(args!["GRACE", time(dice)]);
-            }
-            if dice.one_in(2) {
                 command.extend(args!["FORCE"]);
             }
             command

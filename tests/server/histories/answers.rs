@@ -16,7 +16,7 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
             _ if call.tells_of_a_hold() && !life.may_hold_before(call) => {
                 fault!(faults, GoneIsGone, "{key}: {call:?}");
             }
-            _ if life.tells_of_no_hold(call) && life.held_all_through(call) => {
+            _ if call.tells_of_no_hold() && life.held_all_through(call) => {
                 fault!(faults, HeldIsHeld, "{key}: {call:?}");
             }
             _ => {}
@@ -48,7 +48,7 @@ fn of_several(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
             }
         }
         (Action::Renew { keys, .. }, Answer::Int(0)) if keys.len() > 1 => {
-            let must = |life: &Life<'_>| life.held_all_through(call) && !life.may_be_breaking(call);
+            let must = |life: &Life<'_>| life.held_all_through(call);
             if number_of(&must) == count(keys) {
                 fault!(faults, HeldIsHeld, "{call:?}");
             }
@@ -112,8 +112,8 @@ fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
     })
 }
 
-/// Nil before the time is up is no answer to BLOCK, and none at all to QUEUE, but for one who wants more of what is ending, and
-/// where the owner has released one of the locks meanwhile.
+/// Nil before the time is up is no answer to BLOCK, and none at all to QUEUE, but where the owner has released one of the
+/// locks meanwhile.
 fn patience(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
     let life_at = |key: &&'static str| &index.lives[&(*key, call.owner.as_str())];
     let mut lives = call.keys().iter().map(life_at);
@@ -125,7 +125,7 @@ fn patience(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
         Wait::Block(block) => call.end + TOLERANCE < call.start + block,
         Wait::Queue { .. } => true,
     };
-    if is_too_early && !lives.any(|life| life.may_be_breaking(call) || is_released(life, call)) {
+    if is_too_early && !lives.any(|life| is_released(life, call)) {
         fault!(faults, Patience, "{call:?}");
     }
 }

@@ -231,12 +231,7 @@ impl<'a> Worker<'a> {
     /// What an operator does now and then: he ends whatever holds a lock are there.
     fn operate(&mut self) {
         let key = self.chance.of(KEYS);
-        let grace = self.chance.of([0, 0, 5, 30]) * MS;
-        let mut words = args!["LOCK.BREAK", key];
-        if grace > 0 {
-            words.extend(args!["GRACE", grace / MS]);
-        }
-        let Some(told) = self.way.run(&words, PATIENCE) else {
+        let Some(told) = self.way.run(&args!["LOCK.BREAK", key], PATIENCE) else {
             return;
         };
         let to = match told.answer {
@@ -244,7 +239,7 @@ impl<'a> Worker<'a> {
             Some(_) => return, // It says that nothing was done.
             None => Micros::MAX,
         };
-        self.stage.note(Kind::Break { key, grace }, told.start, to);
+        self.stage.note(Kind::Break { key }, told.start, to);
     }
 
     pub(super) fn think(&mut self, least: u64, most: u64) {

@@ -203,7 +203,7 @@ fn no_two_hold_a_lock_while_another_module_listens_and_writes() {
             stage.let_work(5 + chance.below(20));
             if chance.one_in(3) {
                 let delete = args!["NEIGHBOUR.THREAD", "DEL", key];
-                stage.tell(Kind::Break { key, grace: 0 }, || client.run(&delete));
+                stage.tell(Kind::Break { key }, || client.run(&delete));
             }
         }
         cmd!(client, "NEIGHBOUR.WHEN");

@@ -178,9 +178,8 @@ pub enum Kind {
     Forgotten,
     /// The same, and holds last longer by as much as their way to another server took.
     Moved,
-    /// An operator ends the holds of one lock, after so much longer at most. One whose answer is
-    /// lost is never over.
-    Break { key: &'static str, grace: Micros },
+    /// An operator ends the holds of one lock. One whose answer is lost is never over.
+    Break { key: &'static str },
 }
 
 /// What the checker is told of, because the contract promises less there.

@@ -91,17 +91,9 @@ impl Life<'_> {
         let cuts = match event.kind {
             Kind::Forgotten | Kind::Moved => false,
             Kind::Flush | Kind::Failover | Kind::Quarantined => event.to > told.start,
-            Kind::Break { .. } => {
-                over_after(event) > told.start && self.may_have_asked_by(event.to)
-            }
+            Kind::Break { .. } => event.to > told.start && self.may_have_asked_by(event.to),
         };
-        let grace = match event.kind {
-            // Asking again meanwhile moves no deadline: it tells only that there is still a hold.
-            Kind::Break { .. } if told.is_acquire() && told.end > event.from => 0,
-            Kind::Break { grace, .. } => grace.saturating_sub(TOLERANCE),
-            _ => 0,
-        };
-        cuts.then(|| event.from.saturating_add(grace))
+        cuts.then_some(event.from)
     }
 
     /// What is tied to a connection lasts certainly for as long as that was certainly there.
@@ -181,19 +173,6 @@ impl Life<'_> {
                 .any(|asked| asked.tells_of_a_place() && !is_released_between(asked))
     }
 
-    /// Whether the call tells that its owner did not hold this lock.
-    pub fn tells_of_no_hold(&self, call: &Call) -> bool {
-        let is_renewal = matches!(call.action, Action::Renew { .. });
-        call.tells_of_no_hold() && !(is_renewal && self.may_be_breaking(call))
-    }
-
-    /// Whether an operator's BREAK may be letting the hold run out: nothing prolongs it then.
-    pub fn may_be_breaking(&self, call: &Call) -> bool {
-        let is_break = |event: &Event| matches!(event.kind, Kind::Break { .. });
-        (self.events.iter())
-            .any(|event| is_break(event) && event.from < call.end && over_after(event) > call.start)
-    }
-
     /// The calls that may have been done before this one.
     fn others(&self, call: &Call) -> impl Iterator<Item = &Call> {
         self.calls.iter().copied().filter(|other| !ptr::eq(*other, call) && other.start < call.end)
@@ -255,7 +234,7 @@ impl Life<'_> {
             let ends = match other.action {
                 Action::Release { .. } => true,
                 Action::HangUp { .. } => self.is_tied_until(other),
-                _ => self.tells_of_no_hold(other),
+                _ => other.tells_of_no_hold(),
             };
             ends && other.start >= grant.end && other.was_over_by(call.start)
         });
@@ -263,11 +242,7 @@ impl Life<'_> {
             || self.events.iter().any(|event| match event.kind {
                 Kind::Flush => event.from >= grant.end && event.to <= call.start,
                 // Asked for again in its last moments, a hold is the same.
-                Kind::Break { grace, .. } => {
-                    event.from >= self.first_end(grant)
-                        && over_after(event) <= call.start
-                        && (grace == 0 || !self.is_forgotten_within(event.from, call.start))
-                }
+                Kind::Break { .. } => event.from >= self.first_end(grant) && event.to <= call.start,
                 Kind::Failover | Kind::Quarantined | Kind::Forgotten | Kind::Moved => false,
             })
     }
@@ -297,14 +272,6 @@ impl Life<'_> {
 
     fn is_forgotten_within(&self, start: Micros, end: Micros) -> bool {
         (self.events.iter()).any(|event| event.forgets() && event.is_within(start, end))
-    }
-}
-
-/// From when on nothing is left of what this event lets end.
-fn over_after(event: &Event) -> Micros {
-    match event.kind {
-        Kind::Break { grace, .. } if grace > 0 => event.to.saturating_add(grace + TOLERANCE),
-        _ => event.to,
     }
 }
 

@@ -36,7 +36,7 @@ fn places_are_served_in_order_whatever_becomes_of_their_owners() {
                     cmd!(client, "SET", key, "another", "NX", "PX", ttl);
                 }
                 // As an operator ends what holds there are.
-                5..7 => _ = stage.tell(Kind::Break { key, grace: 0 }, || cmd!(client, "DEL", key)),
+                5..7 => _ = stage.tell(Kind::Break { key }, || cmd!(client, "DEL", key)),
                 _ => {}
             }
         }

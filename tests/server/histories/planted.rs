@@ -449,9 +449,8 @@ fn by(connection: u64, call: Call) -> Call {
     Call { connection, ..call }
 }
 
-fn broken(grace: Micros, time: (Micros, Micros)) -> Event {
-    let grace = grace * MS;
-    event(Kind::Break { key: "k", grace }, time)
+fn broken(time: (Micros, Micros)) -> Event {
+    event(Kind::Break { key: "k" }, time)
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn text(history: &History) -> String {
     }
     for Event { kind, from, to } in &history.events {
         let kind = match kind {
-            Kind::Break { key, grace } => format!("Break {key} {grace}"),
+            Kind::Break { key } => format!("Break {key}"),
             kind => format!("{kind:?}"),
         };
         writeln!(text, "event {from} {to} {kind}").unwrap();
@@ -225,7 +225,7 @@ impl<'a> Words<'a> {
             "Quarantined" => Kind::Quarantined,
             "Forgotten" => Kind::Forgotten,
             "Moved" => Kind::Moved,
-            "Break" => Kind::Break { key: self.key(), grace: self.number() },
+            "Break" => Kind::Break { key: self.key() },
             other => panic!("no event: {other}"),
         };
         Event { kind, from, to }
@@ -259,7 +259,7 @@ fn a_history_is_read_as_it_was_written() {
         Kind::Quarantined,
         Kind::Forgotten,
         Kind::Moved,
-        Kind::Break { key: "k", grace: 4 },
+        Kind::Break { key: "k" },
     ];
     let whole = History {
         calls: calls

@@ -265,10 +265,6 @@ fn those_that_were_acquired_are_those_that_have_ended_and_those_that_are_held() 
     for line in [
         "LOCK.ACQUIRE k a 90000",
         "LOCK.RELEASE k a",
-        "LOCK.ACQUIRE k a 90000",
-        "LOCK.BREAK k GRACE 50",
-        "DEBUG SLEEP 0.1",
-        "LOCK.LOG",
         "LOCK.ACQUIRE k a 90000 SHARED",
         "LOCK.ACQUIRE k a 90000",
         "LOCK.BREAK k",

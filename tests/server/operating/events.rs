@@ -64,8 +64,6 @@ const EVENTS: &str = "
     | LOCK.MRELEASE 3 x y z a => lock.release x, lock.release y
     | LOCK.ACQUIRE k a 9000 => lock.acquire k | LOCK.BREAK k => lock.break k
     | SET k data | LOCK.BREAK k | LOCK.BREAK k FORCE => lock.break k
-    | LOCK.ACQUIRE k a 9000 => lock.acquire k | LOCK.BREAK k GRACE 9000 => lock.break k
-    | LOCK.RENEW k a 9000 | LOCK.RELEASE k a => lock.release k
     | LOCK.ACQUIRE k a 9000 => lock.acquire k | DEL k";
 
 #[test]

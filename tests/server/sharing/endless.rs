@@ -67,14 +67,13 @@ fn beside_a_share_without_an_end_the_key_has_none_on_the_master_its_replica_and_
 }
 
 #[test]
-fn a_share_without_an_end_gets_one_by_what_its_owner_or_an_operator_asks() {
+fn a_share_without_an_end_gets_one_by_what_its_owner_asks() {
     let asked = [
         args!["LOCK.ACQUIRE", "k", "x", LONG],
         args!["LOCK.ACQUIRE", "k", "x", LONG, "SHARED"],
         args!["LOCK.ACQUIRE", "k", "x", LONG, "LIMIT", 3],
         args!["LOCK.MACQUIRE", 2, "k", "other", "x", LONG],
         args!["LOCK.RENEW", "k", "x", LONG],
-        args!["LOCK.BREAK", "k", "GRACE", LONG],
     ];
     let (master, replica) = strict_pair();
     for score in SCORES {
@@ -134,8 +133,7 @@ fn a_string_with_an_expiry_beyond_all_time_is_the_same_everywhere_whatever_is_as
         args!["LOCK.RENEW", "k", "x", LONG],
         args!["LOCK.CHECK", "k", "x"],
         args!["LOCK.BREAK", "k"],
-        args!["LOCK.BREAK", "k", "GRACE", LONG],
-        args!["LOCK.BREAK", "k", "GRACE", LONG, "FORCE"],
+        args!["LOCK.BREAK", "k", "FORCE"],
         args!["LOCK.RELEASE", "k", "x"],
     ];
     let (master, replica) = strict_pair();

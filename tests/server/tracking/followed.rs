@@ -146,13 +146,6 @@ fn a_copy_follows_a_hand_over_to_a_blocked_client() {
             waiter.answer().fence();
         });
         let mut waiter = waits(server, "f", mode);
-        copies.follow(&said("a BREAK with GRACE"), || {
-            assert_eq!(cmd!(client, "LOCK.BREAK", KEY, "GRACE", SHORT), 1);
-        });
-        copies.follow(&said("the end of the grace"), || {
-            waiter.answer().fence();
-        });
-        let mut waiter = waits(server, "g", mode);
         copies.follow(&said("a FLUSHALL"), || {
             assert_eq!(cmd!(client, "FLUSHALL"), "OK");
             waiter.answer().fence();

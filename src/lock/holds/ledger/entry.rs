@@ -28,8 +28,6 @@ pub struct Entry {
     pub tied: bool,
     /// Has that connection closed? Then the hold is about to end.
     pub closed: bool,
-    /// Is an operator ending it? Then its owner cannot renew it any more.
-    pub breaking: bool,
     pub delivery: Delivery,
     /// Was it counted when it was granted? Then its end is counted too. Holds that were written by
     /// commands that are not ours are not counted.

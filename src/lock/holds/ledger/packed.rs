@@ -28,7 +28,7 @@ const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for th
 /// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: a bit that is always set; six flags; the replies under way; and the fencing number,
+    /// From the lowest bit: a bit that is always set; five flags; the replies under way; and the fencing number,
     /// or 0 if there is none.
     number: NonZero<u64>,
     /// From the lowest bit: the slot; the lower bits of the length; and `end`, or `since` if there is no end.
@@ -39,14 +39,13 @@ pub struct Usual {
 
 const ALWAYS: NonZero<u64> = NonZero::<u64>::MIN;
 const TIED: u64 = 1 << 1;
-const BREAKING: u64 = 1 << 2;
-const TOLD: u64 = 1 << 3;
-const CLOSED: u64 = 1 << 4;
-const RESERVED: u64 = 1 << 5;
-const COUNTED: u64 = 1 << 6;
-const REPLIES: u32 = 7;
+const TOLD: u64 = 1 << 2;
+const CLOSED: u64 = 1 << 3;
+const RESERVED: u64 = 1 << 4;
+const COUNTED: u64 = 1 << 5;
+const REPLIES: u32 = 6;
 const MOST_REPLIES: u32 = 15;
-const NUMBER: u32 = 11;
+const NUMBER: u32 = 10;
 /// Larger fencing numbers do not fit.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
 
@@ -89,7 +88,6 @@ impl Usual {
         fits.then(|| Self {
             number: ALWAYS
                 | flag(entry.tied, TIED)
-                | flag(entry.breaking, BREAKING)
                 | flag(entry.delivery.is_told(), TOLD)
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
@@ -121,7 +119,6 @@ impl Usual {
             client: self.client >> UPPER_LENGTH,
             tied: bits & TIED != 0,
             closed: bits & CLOSED != 0,
-            breaking: bits & BREAKING != 0,
             delivery: Delivery::of(bits & TOLD != 0, u32::try_from(replies).unwrap_or_default()),
             counted: bits & COUNTED != 0,
         }
@@ -265,7 +262,6 @@ mod tests {
             client: (1 << 36) - 1,
             tied: false,
             closed: false,
-            breaking: false,
             delivery: Delivery::TOLD,
             counted: true,
         };
@@ -284,7 +280,6 @@ mod tests {
             (slot(u16::MAX), false),
             (Entry { tied: true, ..usual }, true),
             (Entry { tied: true, closed: true, ..usual }, true),
-            (Entry { breaking: true, ..usual }, true),
             (Entry { reserved: true, ..usual }, true),
             (Entry { delivery: Delivery::of(false, 0), ..usual }, true),
             (Entry { counted: false, ..usual }, true),
@@ -312,8 +307,8 @@ mod tests {
             (Entry { first: 7, ..usual }, false),
             (number(0), false),
             (number(1), true),
-            (number((1 << 53) - 1), true),
-            (number(1 << 53), false),
+            (number((1 << 54) - 1), true),
+            (number(1 << 54), false),
             (number(u64::MAX), false),
         ];
         for (entry, fits) in cases {

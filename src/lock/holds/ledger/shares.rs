@@ -247,7 +247,6 @@ mod tests {
             client: 5,
             tied: false,
             closed: false,
-            breaking: false,
             delivery: Delivery::TOLD,
             counted: true,
         }

@@ -16,7 +16,6 @@ fn entry(fence: Fence) -> Entry {
         client: 0,
         tied: false,
         closed: false,
-        breaking: false,
         delivery: Delivery::TOLD,
         counted: true,
     }

@@ -41,7 +41,7 @@ pub enum Action {
     Renew(OwnerNo, &'static [LockNo], Ms),
     Check(OwnerNo, LockNo),
     Guard(OwnerNo, LockNo),
-    Break(LockNo, Ms),
+    Break(LockNo),
     // By others.
     Set(LockNo, OwnerNo, Option<Ms>),
     SetNoLock(LockNo),
@@ -140,10 +140,7 @@ impl fmt::Display for Action {
             }
             Self::Check(who, on) => write!(f, "{} checks {}", owner(who), lock(on)),
             Self::Guard(who, on) => write!(f, "{} runs a command under {}", owner(who), lock(on)),
-            Self::Break(on, 0) => write!(f, "{} is broken", lock(on)),
-            Self::Break(on, grace) => {
-                write!(f, "{} is broken, with a grace of {grace} ms", lock(on))
-            }
+            Self::Break(on) => write!(f, "{} is broken", lock(on)),
             Self::Set(on, who, Some(ttl)) => write!(f, "SET {} {} PX {ttl}", lock(on), owner(who)),
             Self::Set(on, who, None) => write!(f, "SET {} {}", lock(on), owner(who)),
             Self::SetNoLock(on) => write!(f, "{} becomes a list", lock(on)),

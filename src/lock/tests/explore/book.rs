@@ -44,7 +44,6 @@ pub struct Hold {
     /// The connection that it ends with; and has that closed?
     tied: Option<u64>,
     closed: bool,
-    breaking: bool,
     /// It has to be claimed.
     unclaimed: bool,
     /// The share that its owner had before, and has again if no client hears that it has the lock alone.

@@ -9,7 +9,7 @@ use crate::lock::tests::model::Verdict;
 use crate::lock::tests::simulated::{
     Content, Happened, Key, Lock, Plea, START, Server, Write, place, told_on,
 };
-use crate::lock::{Break, Mode, Ms, Patience, slot};
+use crate::lock::{Mode, Ms, Patience, slot};
 
 use super::action::{Action, Ask, CHANNEL, LOCKS, LockNo, OWNERS, OwnerNo, Wait};
 use super::book::{Book, Cause};
@@ -174,18 +174,13 @@ impl World {
                 self.book.guarded(owner, lock, got.ok())?;
                 self.book.agrees(&self.server)?;
             }
-            Action::Break(lock, grace) => {
+            Action::Break(lock) => {
                 if !may_write(&[lock]) {
                     return Ok(false);
                 }
-                let force = false;
-                let got = self.server.break_holds(LOCKS[lock], Break { grace, force });
+                let got = self.server.break_holds(LOCKS[lock], false);
                 self.hear(&got);
-                // A client that could have it is granted it before.
-                if grace > 0 {
-                    self.take_in(Cause::NoClient)?;
-                }
-                self.book.broken(lock, grace, got.ok())?;
+                self.book.broken(lock, got.ok())?;
                 self.follow(Cause::NoClient)?;
             }
             Action::Set(lock, owner, ttl) => {

@@ -124,7 +124,7 @@ fn exclusive() -> Setting {
         3,
         &[ask(X, ALONE, 1, Try), ask(X, ALONE, 2, Forever), ask(X, ALONE, 2, For(1))],
         |owner| vec![Release(owner, X), Renew(owner, X, 2), Check(owner, 0)],
-        &[Kill(0), Kill(1), Doom(0), Unblock(0), Turn, Pass(1), Late(2), Break(0, 0), Break(0, 1)],
+        &[Kill(0), Kill(1), Doom(0), Unblock(0), Turn, Pass(1), Late(2), Break(0)],
     )
 }
 
@@ -168,7 +168,7 @@ fn others() -> Setting {
             Persist(0),
             Rename(0, 1),
             Rename(1, 0),
-            Break(0, 0),
+            Break(0),
             Turn,
             Pass(1),
         ],
@@ -189,7 +189,7 @@ fn shared() -> Setting {
             ask(X, ALONE, 2, Forever),
         ],
         |owner| vec![Release(owner, X), Renew(owner, X, 2)],
-        &[Kill(0), Turn, Pass(1), Break(0, 0), Break(0, 1), Del(0)],
+        &[Kill(0), Turn, Pass(1), Break(0), Del(0)],
     )
 }
 
@@ -356,7 +356,7 @@ fn two_may_share() -> Setting {
             ask(X, ALONE, 2, Forever),
         ],
         |owner| vec![Release(owner, X)],
-        &[Kill(0), Turn, Pass(1), Break(0, 0), Break(0, 1), Del(0), Rename(0, 1)],
+        &[Kill(0), Turn, Pass(1), Break(0), Del(0), Rename(0, 1)],
     )
 }
 

@@ -96,7 +96,6 @@ impl AddAssign for Tally {
         self.upgrades_refused += other.upgrades_refused;
         self.unheard += other.unheard;
         self.reserved += other.reserved;
-        self.graces += other.graces;
         self.full += other.full;
         self.behind += other.behind;
         self.adopted_orphans += other.adopted_orphans;
@@ -129,7 +128,6 @@ impl Counts {
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused * 10),
-            ("holds that end after a grace", rare.graces),
             ("too many wait", rare.full * 40),
             ("more wait than the request lets", rare.behind),
             ("strings that were given an end", rare.adopted_orphans * 40),

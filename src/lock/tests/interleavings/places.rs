@@ -10,7 +10,7 @@ use crate::lock::tests::model::Verdict;
 use crate::lock::tests::simulated::{
     Answers, Content, Flavour, Key, Lock, Owner, Plea, Server, Write, place, told_on,
 };
-use crate::lock::{Break, Limits, Mode, Ms, Patience};
+use crate::lock::{Limits, Mode, Ms, Patience};
 
 use super::random::Random;
 use super::soak::{self, Plan};
@@ -322,11 +322,8 @@ impl World {
                 if !self.may_write(&[lock]) {
                     return Ok(());
                 }
-                let wanted = Break { grace: 0, force: true };
-                _ = self.does(
-                    |server| server.break_holds(lock, wanted),
-                    |_| Deed::Foreign(vec![lock]),
-                )?;
+                _ = self
+                    .does(|server| server.break_holds(lock, true), |_| Deed::Foreign(vec![lock]))?;
                 Ok(())
             }
             Step::Del { which } => {

@@ -84,10 +84,9 @@ pub enum Step {
         who: Who,
         ttl: Ms,
     },
-    /// After a grace, if it is not 0; with `FORCE` or without.
+    /// With `FORCE` or without.
     Break {
         lock: Lock,
-        grace: Ms,
         force: bool,
     },
     Guard {
@@ -373,11 +372,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         },
         50..=52 => Step::Renew { which: kind.which(random), who, ttl },
         53 => Step::Check { lock, who },
-        54 => Step::Break {
-            lock,
-            grace: if random.one_in(2) { random.between(1, 40) } else { 0 },
-            force: random.one_in(3),
-        },
+        54 => Step::Break { lock, force: random.one_in(3) },
         55 => Step::Bar { n },
         56..=65 => Step::LoopTurn,
         66 => Step::FallAsleep,

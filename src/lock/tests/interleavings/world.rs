@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::lock::tests::model::{Deed, Model, Verdict};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
-use crate::lock::{Break, Limits, Ms};
+use crate::lock::{Limits, Ms};
 
 use super::counts::Counts;
 use super::nothing_is_left;
@@ -74,7 +74,7 @@ impl World {
             Step::Acquire { .. } => self.acquire(step)?,
             Step::Release { which, who } => self.release(which, who)?,
             Step::Renew { which, who, ttl } => self.renew(which, who, ttl)?,
-            Step::Break { lock, grace, force } => self.break_holds(lock, Break { grace, force })?,
+            Step::Break { lock, force } => self.break_holds(lock, force)?,
             Step::Guard { lock, who } => self.guard(lock, who)?,
             Step::Configure(setting) => self.configure(setting)?,
             Step::Close { regular } => self.close(regular)?,

@@ -55,8 +55,6 @@ impl Model {
                 && let Some(mut share) =
                     hold.before.take_if(|share| !is_over(share.until, self.now))
             {
-                // What an operator is ending does not come back as a share that lasts.
-                share.breaking = earlier(share.breaking, hold.breaking);
                 share.is_early |= hold.is_early || hold.closed;
                 share.is_new = true;
                 at = how.and_then(|how| find(&found, how, &share));
@@ -92,11 +90,6 @@ impl Model {
     }
 
     fn agree_on(&mut self, server: &Server, hold: &mut Hold, holder: &Holder) -> Verdict {
-        let cut = (hold.breaking).map(|last| Some(hold.until.map_or(last, |end| end.min(last))));
-        // Of one that is not known here the core decides whether it was there before.
-        let by_others = (hold.fence.is_none() && self.is_being_cut(hold.lock))
-            .then(|| self.holders(hold.lock).find_map(|other| other.breaking))
-            .map(|last| earlier(hold.until, last));
         let orphan =
             (hold.until.is_none() && hold.how == How::Exclusive && self.limits.orphan_ttl > 0)
                 .then(|| Some(self.now + self.limits.orphan_ttl));
@@ -111,7 +104,7 @@ impl Model {
         let prolonged = in_key.filter(|end| hold.or_by_wall && is_later(end));
         ends.extend(prolonged);
         ends.extend(hold.or_until.iter().copied());
-        ends.extend([cut, by_others, orphan].into_iter().flatten());
+        ends.extend(orphan);
         if let (true, Left::Ms(left)) = (hold.or_later, holder.left) {
             ends.extend(hold.until.map(|end| Some(end.max(self.now + left))));
         }
@@ -123,11 +116,6 @@ impl Model {
             ));
         };
         self.tally.adopted_orphans += u64::from(orphan == Some(end) && hold.until.is_none());
-        if Some(end) == cut && hold.until != end {
-            hold.is_set_to(end.unwrap_or_default());
-            // It may be the end that it was given because a client waits: by the wall clock.
-            hold.or_by_wall |= orphan == Some(end);
-        }
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
         hold.by_wall |= prolonged == Some(end) && hold.until != end;
         // It had no end of its own, and a command has given it one.
@@ -150,7 +138,7 @@ impl Model {
         })?;
         if hold.is_loose && hold.fence.is_some() && fence.is_none() {
             // All that was known of it is forgotten.
-            (hold.told, hold.tied, hold.closed, hold.breaking) = (true, None, false, None);
+            (hold.told, hold.tied, hold.closed) = (true, None, false);
             hold.under_way.clear();
         }
         hold.fence = fence;

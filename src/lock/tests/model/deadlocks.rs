@@ -68,7 +68,7 @@ impl Model {
         future.queue.push(asks.clone());
         for hold in &mut future.holds {
             (hold.told, hold.closed, hold.is_loose) = (true, false, false);
-            (hold.is_early, hold.breaking) = (false, None);
+            hold.is_early = false;
         }
         loop {
             let before = future.queue.len();

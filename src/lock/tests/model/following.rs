@@ -5,7 +5,7 @@ use crate::lock::fence::Fence;
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
 use crate::lock::waiting::queue::waiter::State;
-use crate::lock::{Acquired, Break, Left, Ms, NotALock, NotBroken, Refusal, Ticket};
+use crate::lock::{Acquired, Left, Ms, NotALock, Refusal, Ticket};
 
 /// What was done to the server, and what it replied.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub enum Deed<'a> {
     Renew(&'a [Lock], Owner, Ms, &'a Result<bool, NotALock>),
     Check(Lock, Owner, &'a Result<Option<Left>, NotALock>),
     Guard(Lock, Owner, &'a Result<bool, NotALock>),
-    Break(Lock, Break, &'a Result<usize, NotBroken>),
+    Break(Lock, bool, &'a Result<usize, NotALock>),
 }
 
 impl Deed<'_> {
@@ -168,7 +168,7 @@ impl Model {
             Deed::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got),
             Deed::Check(lock, owner, got) => self.checked(lock, owner, got),
             Deed::Guard(lock, owner, got) => self.guarded(lock, owner, got),
-            Deed::Break(lock, wanted, got) => self.broken(lock, wanted, got),
+            Deed::Break(lock, force, got) => self.broken(lock, force, got),
         }
     }
 

@@ -43,15 +43,8 @@ impl Model {
         if let Some(other) = others.iter().find(is_alone) {
             return Some(format!("{} has {lock:?}: {other:?}", other.owner));
         }
-        if let Some(own) = own {
-            let breaks = if surely {
-                // After a step another client may have written anew what is not known here, and had gone.
-                let is_unknown = self.is_stepped && own.fence.is_none();
-                own.breaking.is_some() && !own.is_loose && !is_unknown
-            } else {
-                self.may_be_breaking(own)
-            };
-            return breaks.then(|| format!("{lock:?} is being broken"));
+        if own.is_some() {
+            return None;
         }
         let most = match plea.mode {
             Mode::Limit(most) => most.min(self.limits.max_sharers),
@@ -73,20 +66,6 @@ impl Model {
     /// Do more share this lock than may? Others have written them.
     pub(super) fn are_too_many(&self, lock: Lock) -> bool {
         self.holders(lock).count() as u64 > self.limits.max_sharers
-    }
-
-    /// Are the shares of this lock being ended, one after the other?
-    pub fn is_being_cut(&self, lock: Lock) -> bool {
-        self.holders(lock).any(|hold| hold.how == How::Shared && hold.breaking.is_some())
-    }
-
-    /// Is an operator ending this hold, for all that is known?
-    pub(super) fn may_be_breaking(&self, hold: &Hold) -> bool {
-        // Of one that is not known here the core decides whether it was there before.
-        let is_cut = hold.fence.is_none() && self.is_being_cut(hold.lock);
-        let is_unclear = hold.is_loose && !hold.is_known && hold.fence.is_some();
-        let may_go_on = hold.came_back && self.graced.contains(&hold.lock);
-        hold.breaking.is_some() || is_cut || is_unclear || may_go_on
     }
 
     /// A waiter was granted what it waited for, or denied it when its turn came.
@@ -164,13 +143,11 @@ impl Model {
         let (mut hold, is_new) = match own {
             Some(mut own) if own.covers(plea.mode) => {
                 let (before, by_wall) = (own.until, own.by_wall);
-                if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
+                if before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
                 }
-                // Whether an operator is ending it may be forgotten. And a share that another client has written may
-                // have no end of its own, but that of its key.
-                let ends_with_key = own.by_wall && own.how == How::Shared;
-                if own.is_loose || own.came_back || ends_with_key {
+                // A share that another client has written may have no end of its own, but that of its key.
+                if own.by_wall && own.how == How::Shared {
                     own.or_until.extend([before, Some(wanted)]);
                     own.or_by_wall |= by_wall;
                 }

@@ -25,7 +25,7 @@ impl Model {
         for (owner, until) in owners {
             let mut before = before.iter();
             let known = before.find(|hold| hold.owner == owner && hold.how == how);
-            let mut hold = match known {
+            self.holds.push(match known {
                 Some(known) => Hold {
                     until,
                     by_wall: true,
@@ -37,13 +37,7 @@ impl Model {
                     ..known.clone()
                 },
                 None => Hold::written_by_others(lock, owner, how, until),
-            };
-            // The share that may be left of it can be broken no sooner than this key ends now.
-            if let Some(share) = &mut hold.before {
-                let end = until.unwrap_or(Ms::MAX);
-                share.breaking = share.breaking.map(|last| last.max(end));
-            }
-            self.holds.push(hold);
+            });
         }
     }
 
@@ -100,10 +94,7 @@ impl Model {
             for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
                 let in_time = hold.by_wall || hold.until.is_none_or(|until| until < soon);
                 let either = hold.or_until.iter().any(|&until| is_over(until, self.now));
-                // One that an operator ends may have been cut to an end that is over.
-                let is_cut =
-                    hold.how == How::Shared && hold.breaking.is_some_and(|last| last < self.now);
-                hold.is_early = has_expired && in_time || either || is_cut;
+                hold.is_early = has_expired && in_time || either;
             }
         }
     }

@@ -3,9 +3,7 @@
 use super::comparing::left;
 use super::{Model, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{
-    Acquired, Break, Hold as How, Left, Mode, Ms, NotALock, NotBroken, Patience, Refusal,
-};
+use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, NotALock, Patience, Refusal};
 
 impl Model {
     pub(super) fn acquired(
@@ -20,12 +18,7 @@ impl Model {
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
         let shut = self.in_the_way(locks, plea, None, false).is_some();
         ensure(shut, || format!("{plea:?} could have {locks:?}, and gets {got:?}"))?;
-        // Nothing comes of waiting for more than a share that an operator is ending.
-        let breaks = locks.iter().any(|&lock| {
-            let own = self.hold(lock, plea.owner);
-            own.is_some_and(|own| !own.covers(plea.mode) && own.breaking.is_some() && !own.is_loose)
-        });
-        let waits = plea.patience != Patience::Try && !self.limits.drain && !breaks;
+        let waits = plea.patience != Patience::Try && !self.limits.drain;
         let is_upgrade = locks.len() == 1
             && self.hold(locks[0], plea.owner).is_some()
             && plea.mode == Mode::Exclusive;
@@ -42,8 +35,7 @@ impl Model {
             }
             Ok(Acquired::Busy) => {
                 self.counted.busy += 1;
-                let own = locks.iter().filter_map(|&lock| self.hold(lock, plea.owner));
-                !waits || own.into_iter().any(|own| self.may_be_breaking(own))
+                !waits
             }
             Ok(Acquired::Waiting(ticket)) => {
                 self.tally.several_waited += u64::from(locks.len() > 1);
@@ -150,21 +142,8 @@ impl Model {
         if !self.is_right_about(locks, got)? {
             return Ok(());
         }
-        let holds = |lock: &Lock| {
-            let hold = self.hold(*lock, owner);
-            hold.is_some_and(|hold| hold.breaking.is_none())
-        };
-        let right = locks.iter().all(holds);
-        let is_unclear = |&lock: &Lock| {
-            let own = self.hold(lock, owner);
-            own.is_some_and(|own| {
-                self.may_be_breaking(own) && (own.is_loose || own.fence.is_none())
-            })
-        };
-        let is_unclear = locks.iter().any(is_unclear);
-        ensure(*got == Ok(right) || is_unclear, || {
-            format!("{owner} renews {locks:?}: {got:?}, not {right}")
-        })?;
+        let right = locks.iter().all(|&lock| self.hold(lock, owner).is_some());
+        ensure(*got == Ok(right), || format!("{owner} renews {locks:?}: {got:?}, not {right}"))?;
         self.counted.renewed(*got == Ok(true), locks.len());
         if *got == Ok(true) {
             let end = self.now + ttl;
@@ -221,22 +200,16 @@ impl Model {
     pub(super) fn broken(
         &mut self,
         lock: Lock,
-        wanted: Break,
-        got: &Result<usize, NotBroken>,
+        force: bool,
+        got: &Result<usize, NotALock>,
     ) -> Verdict {
-        if *got == Err(NotBroken::TooManySharers) {
-            return ensure(wanted.grace > 0 && self.are_too_many(lock), || {
-                format!("{lock:?} is not broken, and no more share it than may")
-            });
-        }
-        let got = &got.map_err(|_| NotALock);
         if !self.is_right_about(&[lock], got)? {
             return Ok(());
         }
         let is_data = self
             .holders(lock)
             .any(|hold| hold.how == How::Exclusive && hold.until.is_none() && hold.fence.is_none());
-        let is_spared = is_data && !wanted.force;
+        let is_spared = is_data && !force;
         let held = if is_spared { 0 } else { self.holders(lock).count() };
         // Because a client waits for it, it may have been given an end just before, like a hold.
         let may_be_adopted =
@@ -247,33 +220,8 @@ impl Model {
         if *got == Ok(0) {
             return Ok(());
         }
-        if wanted.grace == 0 {
-            self.tally.broken += 1;
-            self.holds.retain(|hold| hold.lock != lock);
-            return Ok(());
-        }
-        self.tally.graces += 1;
-        self.graced.insert(lock);
-        let last = self.now + wanted.grace;
-        // What had no end may have been given one first, because a client waits for it.
-        let orphan = self.limits.orphan_ttl;
-        let adopted = (0 < orphan && orphan < wanted.grace).then(|| Some(self.now + orphan));
-        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
-            // What others have written since an earlier BREAK has undone that.
-            let before = hold.breaking.filter(|_| !hold.by_wall);
-            hold.breaking = Some(before.map_or(last, |one| one.min(last)));
-            let outlasts = hold.until.is_none_or(|until| until > last);
-            if hold.how == How::Exclusive && outlasts {
-                let endless = hold.until.is_none();
-                hold.is_set_to(last);
-                hold.or_until.extend(adopted.filter(|_| endless));
-            }
-            // The share that is left if no client hears of the upgrade must not outlast that.
-            if let Some(share) = &mut hold.before {
-                share.breaking = hold.breaking;
-                share.or_until.push(Some(last));
-            }
-        }
+        self.tally.broken += 1;
+        self.holds.retain(|hold| hold.lock != lock);
         Ok(())
     }
 }

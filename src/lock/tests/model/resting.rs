@@ -23,10 +23,7 @@ impl Model {
         }
         self.no_waiter_is_left_out(|_| true, around)?;
         for hold in &self.holds {
-            let outlasts = (hold.breaking)
-                .is_some_and(|last| hold.until.is_none_or(|until| until > last) && !hold.by_wall);
-            let is_wrong = hold.must_go() || outlasts;
-            ensure(!is_wrong || around.late.contains(&hold.lock), || {
+            ensure(!hold.must_go() || around.late.contains(&hold.lock), || {
                 format!("it should have gone: {hold:?}")
             })?;
         }

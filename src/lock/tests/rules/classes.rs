@@ -2,7 +2,7 @@
 
 use super::super::simulated::place;
 use super::*;
-use crate::lock::{Break, Class, Reason};
+use crate::lock::{Class, Reason};
 
 /// Both locks of these rules begin with one of these: LOCK and OTHER.
 const PATTERNS: [&[u8]; 2] = [b"lo*", b"ot*"];
@@ -83,7 +83,7 @@ fn losses_are_counted_by_reason_and_each_once() {
     server.at(101);
     server.at(202);
     server.gets("ann", 100);
-    server.break_holds(LOCK, Break { grace: 0, force: false }).unwrap();
+    server.break_holds(LOCK, false).unwrap();
     server.takes(&[OTHER], alone("cid"));
     server.loses(OTHER, Reason::Deleted);
     server.turn();

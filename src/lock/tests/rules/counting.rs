@@ -1,7 +1,7 @@
 //! What the counters count, and what others hear of.
 
 use super::*;
-use crate::lock::{Break, LockEvent};
+use crate::lock::LockEvent;
 
 /// The counters that are not 0, without those that say how it is now.
 fn counted(server: &Server) -> Vec<(&'static str, u64)> {
@@ -293,20 +293,16 @@ fn a_hold_that_is_evicted_counts_as_that() {
 
 #[test]
 fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
-    for grace in [0, 50] {
-        let mut server = server();
-        server.takes(&[LOCK], sharing("ann"));
-        server.takes(&[LOCK], sharing("ben"));
-        heard(&mut server);
-        let wanted = Break { grace, force: false };
-        server.break_holds(LOCK, wanted).unwrap();
-        server.break_holds(OTHER, wanted).unwrap();
-        assert_eq!(heard(&mut server), [(LOCK, Broken)]);
-        // With a grace they have not ended yet.
-        server.at(grace + 1);
-        server.expire_cycle(&[LOCK]);
-        assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
-    }
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    heard(&mut server);
+    server.break_holds(LOCK, false).unwrap();
+    server.break_holds(OTHER, false).unwrap();
+    assert_eq!(heard(&mut server), [(LOCK, Broken)]);
+    server.at(1);
+    server.expire_cycle(&[LOCK]);
+    assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
 }
 
 #[test]
@@ -420,10 +416,7 @@ fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
             server.close(1_000);
             server.at(12);
         }),
-        ("broken", 1, |server| {
-            let at_once = Break { grace: 0, force: false };
-            assert_eq!(server.break_holds(LOCK, at_once), Ok(1));
-        }),
+        ("broken", 1, |server| assert_eq!(server.break_holds(LOCK, false), Ok(1))),
         ("released", 0, |server| {
             server.takes(&[LOCK], alone("ann"));
         }),

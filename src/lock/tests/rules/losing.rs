@@ -1,7 +1,7 @@
 //! What LOCK.LOG remembers of holds that did not end by their owner's release.
 
 use super::*;
-use crate::lock::{Break, Comeback, HolderNow, Line};
+use crate::lock::{Comeback, HolderNow, Line};
 
 /// How many, why, whose and with which number.
 type Said<'a> = (u64, Reason, Option<&'a str>, Option<Fence>);
@@ -209,7 +209,7 @@ fn a_hold_that_shares_were_written_over_is_overwritten() {
 
 #[test]
 fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
-    let deeds: [Deed; 4] = [
+    let deeds: [Deed; 3] = [
         |server| {
             server.check(LOCK, "ben").unwrap();
         },
@@ -218,10 +218,6 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
         },
         |server| {
             server.gets("ben", 100);
-        },
-        |server| {
-            let force = true;
-            server.break_holds(LOCK, Break { grace: 50, force }).unwrap();
         },
     ];
     for deed in deeds {
@@ -236,12 +232,10 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
 
 #[test]
 fn a_hold_that_this_server_did_not_grant_is_broken_too() {
-    let force = true;
     let mut server = server();
-    let wanted = Break { grace: 0, force };
     let fence = server.gets("ann", 100);
     server.keys.write(Write::Set(LOCK, token("ben", None)));
-    server.break_holds(LOCK, wanted).unwrap();
+    server.break_holds(LOCK, true).unwrap();
     let broken = (1, Reason::Broken, Some("ben"), None);
     let overwritten = (1, Reason::Overwritten, Some("ann"), Some(fence));
     has_lost(&mut server, &[broken, overwritten]);
@@ -259,9 +253,7 @@ fn as_many_shares_are_lost_as_an_operator_ends() {
             if is_restarted {
                 server.reload();
             }
-            let force = false;
-            let broken = server.break_holds(LOCK, Break { grace: 0, force });
-            assert_eq!(broken, Ok(count));
+            assert_eq!(server.break_holds(LOCK, false), Ok(count));
             let lines = lines(&mut server);
             let said: Vec<_> = lines.iter().map(|line| (line.reason, line.count)).collect();
             assert_eq!(said, [(Reason::Broken, count as u64)]);
@@ -301,38 +293,20 @@ fn it_is_told_apart_how_a_key_has_gone() {
 }
 
 #[test]
-fn a_hold_that_an_operator_ends_is_broken_at_once_or_when_its_grace_is_over() {
-    for (grace, at) in [(0, 0), (50, 51)] {
-        for mode in [Mode::Exclusive, Mode::Shared] {
-            for waits in [false, true] {
-                let mut server = server();
-                let fence = server.takes(&[LOCK], Plea { mode, ..alone("ann") });
-                if waits {
-                    server.waits("ben", 100);
-                }
-                let force = false;
-                server.break_holds(LOCK, Break { grace, force }).unwrap();
-                assert_eq!(lines(&mut server).is_empty(), grace > 0);
-                server.at(at);
-                server.renew(LOCK, "ann", 100).unwrap();
-                has_lost(&mut server, &[(1, Reason::Broken, Some("ann"), Some(fence))]);
-                assert_eq!(come_back(&mut server).unwrap().0, Comeback::Renew);
+fn a_hold_that_an_operator_ends_is_broken() {
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        for waits in [false, true] {
+            let mut server = server();
+            let fence = server.takes(&[LOCK], Plea { mode, ..alone("ann") });
+            if waits {
+                server.waits("ben", 100);
             }
+            server.break_holds(LOCK, false).unwrap();
+            server.renew(LOCK, "ann", 100).unwrap();
+            has_lost(&mut server, &[(1, Reason::Broken, Some("ann"), Some(fence))]);
+            assert_eq!(come_back(&mut server).unwrap().0, Comeback::Renew);
         }
     }
-}
-
-#[test]
-fn a_hold_that_is_released_in_its_grace_is_not_lost() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let wanted = Break { grace: 50, force: false };
-    server.break_holds(LOCK, wanted).unwrap();
-    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
-    has_lost(&mut server, &[]);
-    server.release(LOCK, "ann").unwrap();
-    server.at(100);
-    has_lost(&mut server, &[]);
 }
 
 #[test]
@@ -452,8 +426,7 @@ fn a_share_that_a_client_has_taken_out_is_not_broken() {
         server.takes(&[LOCK], sharing(owner));
     }
     server.foreign(Write::ZRem(LOCK, b"ben".to_vec()));
-    let wanted = Break { grace: 0, force: false };
-    assert_eq!(server.break_holds(LOCK, wanted), Ok(2));
+    assert_eq!(server.break_holds(LOCK, false), Ok(2));
     let said = |line: Line| {
         (line.count, line.reason, line.lost.map(|(about, _)| about.owner.bytes().to_vec()))
     };
@@ -516,8 +489,7 @@ fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
     let shares = ["ann", "ben", "cid", "dot", "eve"].map(|owner| (owner.into(), Some(START + 100)));
     let marker = (SHARED_MARKER.to_vec(), None);
     server.foreign(Write::ZAdd(LOCK, [marker].into_iter().chain(shares).collect()));
-    let (grace, force) = (0, false);
-    assert_eq!(server.break_holds(LOCK, Break { grace, force }), Ok(5));
+    assert_eq!(server.break_holds(LOCK, false), Ok(5));
     let counts: Vec<u64> = lines(&mut server).iter().map(|line| line.count).collect();
     assert_eq!(counts, [5]);
 }

@@ -1,7 +1,7 @@
 //! Places in the queue: who waits without a client, and asks again.
 
 use super::*;
-use crate::lock::{Break, Left, LockEvent};
+use crate::lock::{Left, LockEvent};
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 
@@ -441,10 +441,7 @@ fn foreign_writes_end_the_hold_and_not_the_place() {
     let deeds: [Deed; 3] = [
         |server| server.del(LOCK),
         |server| server.foreign(Write::Flush(None)),
-        |server| {
-            let wanted = Break { grace: 0, force: false };
-            assert_eq!(server.break_holds(LOCK, wanted), Ok(1));
-        },
+        |server| assert_eq!(server.break_holds(LOCK, false), Ok(1)),
     ];
     for deed in deeds {
         let mut server = server();

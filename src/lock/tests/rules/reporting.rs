@@ -2,7 +2,6 @@
 
 use super::super::simulated::place;
 use super::*;
-use crate::lock::Break;
 
 const NAMES: [Owner; 6] = ["w0", "w1", "w2", "w3", "w4", "w5"];
 
@@ -47,8 +46,7 @@ fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
     server.release(LOCK, "ann").unwrap();
     let claim = |server: &mut Server| server.report(LOCK).unwrap().unwrap().holders[0].claim;
     assert_eq!(claim(&mut server), Some(40_000));
-    let wanted = Break { grace: 150, force: false };
-    server.break_holds(LOCK, wanted).unwrap();
+    server.foreign(Write::PExpireAt(LOCK, START + 150));
     assert_eq!(claim(&mut server), Some(150));
 }
 

@@ -350,7 +350,7 @@ fn no_more_than_two_requests_for_as_many_locks_as_one_may_name_are_granted_in_on
 /// A lock that very many owners share.
 mod sharers {
     use super::*;
-    use crate::lock::{Break, Claim, Left, NotBroken, SHARED_MARKER};
+    use crate::lock::{Claim, Left, SHARED_MARKER};
 
     const MANY: usize = 800;
 
@@ -359,12 +359,6 @@ mod sharers {
 
     /// What looks at so many shares walks through none of them.
     const FEW: usize = 40;
-
-    const AT_ONCE: Break = Break { grace: 0, force: false };
-
-    fn within(grace: Ms) -> Break {
-        Break { grace, force: false }
-    }
 
     fn owners(many: usize) -> impl Iterator<Item = Owner> {
         (0..many).map(|at| &*at.to_string().leak())
@@ -489,56 +483,11 @@ mod sharers {
             server.takes(&[LOCK], plea);
         }
         let zoe = server.waits("zoe", 50);
-        assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(MANY));
+        assert_eq!(server.break_holds(LOCK, false), Ok(MANY));
         assert!(server.was_granted(zoe).is_some() || server.holder() == held("zoe", 50));
         assert_eq!(server.locks.counts().broken, MANY as u64);
         assert_eq!(server.locks.remembered().holds, 1);
         assert_eq!(server.locks.remembered().sessions, 0);
-    }
-
-    #[test]
-    fn with_grace_all_shares_end_by_then_and_none_is_prolonged() {
-        for mut server in [shared(100_000), written(MANY, 100_000)] {
-            assert_eq!(server.break_holds(LOCK, within(500)), Ok(MANY));
-            for (owner, until) in server.holders_of(LOCK) {
-                assert_eq!(until, Some(500), "{owner}");
-            }
-            assert_eq!(server.renew(LOCK, "7", 200_000), Ok(false));
-            server.takes(&[LOCK], sharing_until("zoe", 90_000));
-            assert_eq!(server.renew(LOCK, "zoe", 80_000), Ok(true));
-            server.happened();
-            assert_eq!(server.replica, server.keys.keys);
-        }
-    }
-
-    #[test]
-    fn a_second_break_with_a_longer_grace_cuts_those_who_came_after_the_first() {
-        let mut server = shared(100_000);
-        server.break_holds(LOCK, within(500)).unwrap();
-        server.takes(&[LOCK], sharing_until("zoe", 90_000));
-        server.break_holds(LOCK, within(900)).unwrap();
-        for (owner, until) in server.holders_of(LOCK) {
-            let last = if owner == "zoe" { 900 } else { 500 };
-            assert_eq!(until, Some(last), "{owner}");
-        }
-    }
-
-    #[test]
-    fn a_break_with_grace_is_over_when_the_lock_has_gone() {
-        let ways: [Deed; 3] = [
-            |server| server.del(LOCK),
-            |server| server.foreign(Write::Flush(None)),
-            |server| _ = server.break_holds(LOCK, AT_ONCE),
-        ];
-        for way in ways {
-            let mut server = shared(100_000);
-            server.break_holds(LOCK, within(500)).unwrap();
-            way(&mut server);
-            settle_down(&mut server, 0);
-            server.takes(&[LOCK], sharing_until("7", 90_000));
-            settle_down(&mut server, 100);
-            assert_eq!(server.holders_of(LOCK), all([("7", 90_000)]));
-        }
     }
 
     #[test]
@@ -601,8 +550,6 @@ mod sharers {
         assert_eq!(left, Some(Left::Ms(90_000)));
         assert_eq!(server.renew(LOCK, "7", 95_000), Ok(true));
         assert_eq!(server.asks(&[LOCK], sharing("7")).map(is_held), Ok(true));
-        let refused = server.break_holds(LOCK, within(500));
-        assert_eq!(refused, Err(NotBroken::TooManySharers));
         // There is room again when enough have gone.
         for owner in owners(TOO_MANY - 1000) {
             assert_eq!(server.release(LOCK, owner), Ok(true), "{owner}");
@@ -611,7 +558,7 @@ mod sharers {
         assert_eq!(server.release(LOCK, "1000"), Ok(true));
         server.at(0);
         assert!(server.was_granted(zoe).is_some());
-        assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(1000));
+        assert_eq!(server.break_holds(LOCK, false), Ok(1000));
     }
 
     #[test]

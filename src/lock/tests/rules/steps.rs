@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::{name, place};
-use crate::lock::{Break, Left, Limits, Reason};
+use crate::lock::{Left, Limits, Reason};
 
 const MINUTE: i64 = 60_000;
 
@@ -162,24 +162,6 @@ fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_
     server.step(-50);
     server.at(30);
     assert!(server.is_refused(&[OTHER], alone("ann")));
-}
-
-#[test]
-fn a_share_that_an_operator_ends_is_over_then_by_any_clock_when_it_is_left_of_an_upgrade() {
-    let mut server = late_server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    let ann = server.waits("ann", 500);
-    server.release(LOCK, "ben").unwrap();
-    let (grace, force) = (20, false);
-    server.break_holds(LOCK, Break { grace, force }).unwrap();
-    server.kill(ann);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 20)]));
-    server.step(-1000);
-    server.at(21);
-    server.gets("cid", 10);
 }
 
 #[test]

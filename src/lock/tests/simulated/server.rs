@@ -7,8 +7,8 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Break, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode,
-    Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal, Report,
+    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode,
+    Ms, Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report,
     Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
@@ -407,9 +407,9 @@ impl Server {
         self.command(Authority::Reader, &[], |locks, turn| locks.losses(turn, most))
     }
 
-    pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotBroken> {
+    pub fn break_holds(&mut self, lock: Lock, force: bool) -> Result<usize, NotALock> {
         let broken = self.command(Authority::Writer, &[lock], |locks, turn| {
-            locks.break_holds(turn, name(lock), wanted)
+            locks.break_holds(turn, name(lock), force)
         });
         self.after_a_command();
         broken

@@ -57,9 +57,6 @@ pub enum Deed {
         /// Whether what it claims may be tied to a connection.
         may_be_tied: bool,
     },
-    NotRenewed {
-        owner: Id,
-    },
     HungUp {
         owner: Id,
         connection: u64,
@@ -73,13 +70,9 @@ pub enum Deed {
     },
     /// All holds end.
     Ended,
-    /// All holds end so much later at most, and nothing prolongs them.
-    Ending {
-        grace: Micros,
-    },
     /// From now on any hold may end at any time.
     Doubted,
-    /// Which number, connection or BREAK belongs to which hold may be forgotten, and the holds may last longer.
+    /// Which number or connection belongs to which hold may be forgotten, and the holds may last longer.
     /// An owner with a place on a server to which the lock comes back may have it still, whatever it has said elsewhere.
     Forgotten {
         by: Micros,

@@ -24,8 +24,6 @@ struct Owner {
     /// It may be granted the lock without a word until then, by a number above this one.
     hope: Option<(Micros, i64)>,
     place: Option<Place>,
-    /// What it was granted without a word may be ending.
-    may_be_ending: bool,
     /// Some of its calls may still be done: one that prolongs, one that ends, one that says a new ttl.
     may_prolong: bool,
     may_end: bool,
@@ -52,7 +50,6 @@ struct Hold {
     least: Micros,
     most: Micros,
     tie: Tied,
-    ending: Certainty,
     /// Whether a server that has taken over may know nothing of it, and keeps it from others all the same.
     lost: bool,
 }
@@ -70,13 +67,6 @@ enum Tied {
     To(Tie),
     /// It may be tied to this or to none.
     Perhaps(Tie),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Certainty {
-    No,
-    Perhaps,
-    Yes,
 }
 
 impl Hold {
@@ -142,8 +132,7 @@ impl Lock {
             Deed::Placed { owner, several, lease, above } => {
                 let is_right = self.lacks(owner, end);
                 let place = Place { above, lease, claimed: several, forgotten: false };
-                let one = self.owner(owner);
-                (one.place, one.may_be_ending) = (Some(place), false);
+                self.owner(owner).place = Some(place);
                 is_right
             }
             Deed::Held { owner, left, alone } => {
@@ -157,35 +146,16 @@ impl Lock {
                     None => true,
                 };
                 let one = self.owner(owner);
-                (one.hold, one.place, one.may_be_ending) = (None, None, false);
+                (one.hold, one.place) = (None, None);
                 is_right
             }
             Deed::Renewed { owner, alone, .. } => {
                 self.knows(owner, alone, end) && self.renews(deed, end)
             }
-            Deed::NotRenewed { owner } => {
-                let ending = self.owner(owner).hold.as_ref().map(|hold| hold.ending);
-                ending.is_some_and(|ending| ending != Certainty::No) || self.lacks(owner, end)
-            }
             Deed::HungUp { owner, connection } => self.hangs_up(owner, connection),
             Deed::Unheard { owner, call, above } => self.may_do(owner, call, above),
             Deed::Ended => {
                 self.owners.values_mut().for_each(|owner| owner.hold = None);
-                true
-            }
-            Deed::Ending { grace } => {
-                let least = (self.now + grace).saturating_sub(TOLERANCE);
-                for owner in self.owners.values_mut() {
-                    let may_prolong = owner.may_prolong;
-                    owner.may_be_ending |= owner.place.is_some() || owner.hope.is_some();
-                    if let Some(hold) = &mut owner.hold {
-                        hold.least = hold.least.min(least);
-                        if !may_prolong {
-                            hold.most = hold.most.min(end.saturating_add(grace + TOLERANCE));
-                        }
-                        hold.ending = Certainty::Yes;
-                    }
-                }
                 true
             }
             Deed::Doubted => {
@@ -275,31 +245,18 @@ impl Lock {
         } else {
             most.max(end.saturating_add(lease.max(kept) + TOLERANCE)).max(hoped)
         };
-        let is_ending = one.may_be_ending && !goes_on;
         let mut hold = Hold {
             alone,
             number: Number::Is(number),
-            least: if is_ending { 0 } else { least },
+            least,
             most,
             tie: tie.map_or(Tied::No, if is_tie_sure { Tied::To } else { Tied::Perhaps }),
-            ending: if is_ending { Certainty::Perhaps } else { Certainty::No },
             lost: false,
         };
         if let Some(old) = old.filter(|_| goes_on || !same_words) {
-            // To ask again shortens nothing, and prolongs nothing that is ending. By a new number it may be a
-            // hold of its own, after the end of that one.
-            let is_another = !goes_on && old.least <= end;
-            let is_ending = old.ending == Certainty::Yes && !is_another;
-            hold.least = if old.ending == Certainty::No {
-                old.least.max(least)
-            } else {
-                old.least.min(least)
-            };
-            hold.most = if is_ending { old.most } else { old.most.max(most) };
-            hold.ending = match old.ending {
-                Certainty::Yes if is_another => Certainty::Perhaps,
-                of_the_old => of_the_old,
-            };
+            // To ask again shortens nothing.
+            hold.least = old.least.max(least);
+            hold.most = old.most.max(most);
         }
         one.hold = Some(hold);
         // One for several locks that was asked for in other words goes on.
@@ -388,7 +345,7 @@ impl Lock {
         if (most < hold.least && !doubted) || least > hold.most {
             return false;
         }
-        if !one.may_end && one.may_renew.is_none() && hold.ending == Certainty::No {
+        if !one.may_end && one.may_renew.is_none() {
             hold.least = hold.least.max(least);
         }
         if !one.may_prolong {
@@ -405,10 +362,7 @@ impl Lock {
         let one = self.owner(owner);
         let (least, most) = one.ends(ttl, now, end);
         match one.hold.as_mut().filter(|hold| now <= hold.most) {
-            Some(hold) if hold.ending == Certainty::Yes && one.hope.is_none() => return false,
-            Some(hold) => {
-                (hold.least, hold.most, hold.ending) = (least, most, Certainty::No);
-            }
+            Some(hold) => (hold.least, hold.most) = (least, most),
             None => {
                 // What was granted without a word is claimed.
                 let above = one.above().unwrap_or(last);
@@ -422,7 +376,6 @@ impl Lock {
                     } else {
                         Tied::No
                     },
-                    ending: Certainty::No,
                     lost: false,
                 });
                 one.place = None;
@@ -497,9 +450,6 @@ impl Lock {
                 }
                 if let Tied::To(tie) = hold.tie {
                     hold.tie = Tied::Perhaps(tie);
-                }
-                if hold.ending == Certainty::Yes {
-                    hold.ending = Certainty::Perhaps;
                 }
                 hold.most = hold.most.saturating_add(by);
             }

@@ -99,8 +99,7 @@ impl OfOne<'_> {
                 end = start;
                 Deed::Doubted
             }
-            Kind::Flush | Kind::Break { grace: 0, .. } => Deed::Ended,
-            Kind::Break { grace, .. } => Deed::Ending { grace },
+            Kind::Flush | Kind::Break { .. } => Deed::Ended,
             Kind::Forgotten => Deed::Forgotten { by: 0, placed: Arc::from([]) },
             Kind::Moved => Deed::Forgotten {
                 by: end - start,
@@ -255,12 +254,13 @@ impl OfOne<'_> {
                 may_be_tied: self.asked(&call.owner).any(|asked| self.tie(asked).is_some()),
             },
             (Action::Renew { .. }, _) if several => return None,
-            (Action::Renew { .. }, _) => Deed::NotRenewed { owner },
             (Action::Check { .. }, Answer::Int(left)) => {
                 Deed::Held { owner, left: Some(left.unsigned_abs() * MS), alone }
             }
             (Action::Guard { .. }, Answer::Int(1..)) => Deed::Held { owner, left: None, alone },
-            (Action::Check { .. } | Action::Guard { .. }, _) => Deed::NotHeld { owner },
+            (Action::Renew { .. } | Action::Check { .. } | Action::Guard { .. }, _) => {
+                Deed::NotHeld { owner }
+            }
             (Action::HangUp { .. }, _) => Deed::HungUp { owner, connection: call.connection },
             (Action::Release { .. }, _) => return None,
         })

@@ -33,7 +33,7 @@ fn two_that_are_held_are_both_released_and_both_renewed() {
     assert_breaks(Rule::HeldIsHeld, &history);
     // It is not known which of them it was.
     history.calls[1].answer = Int(1);
-    history.events.push(broken(0, (5, 6)));
+    history.events.push(broken((5, 6)));
     assert_good(&history);
 }
 

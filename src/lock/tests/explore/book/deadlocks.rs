@@ -13,7 +13,7 @@ use super::{Book, Hold, Wait};
 
 impl Book {
     pub fn judge_deadlock(&self, ask: &Ask, refused: bool, server: &Server) -> Verdict {
-        let is_odd = |hold: &Hold| hold.may_go() || hold.breaking || hold.unclaimed;
+        let is_odd = |hold: &Hold| hold.may_go() || hold.unclaimed;
         if self.holds.iter().any(is_odd) || self.no_lock.contains(&true) || self.late_until > 0 {
             return Ok(());
         }

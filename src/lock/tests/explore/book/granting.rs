@@ -334,7 +334,7 @@ impl Book {
             Some(mut old) if goes_on => {
                 let goes_on = old.until.is_some_and(|until| until >= wanted);
                 old.any_end |= old.unclaimed && old.under_way > 0;
-                if !old.breaking && (!goes_on || old.unclaimed && is_told) {
+                if !goes_on || old.unclaimed && is_told {
                     // What has no end is given one.
                     (old.until, old.by_wall) = (Some(wanted), false);
                 }
@@ -362,7 +362,6 @@ impl Book {
                 under_way: 0,
                 tied,
                 closed: false,
-                breaking: false,
                 unclaimed: false,
                 is_clear: true,
                 is_loose: false,
@@ -485,12 +484,8 @@ impl Book {
         if let Some(other) = alone {
             return Some(says(other));
         }
-        // What no client has heard of may have been given back before.
-        if let Some(own) = own
-            && !(surely && own.breaking && own.may_go())
-        {
-            let breaking = own.breaking.then(|| format!("{} is being broken", LOCKS[lock].1));
-            return breaking;
+        if own.is_some() {
+            return None;
         }
         let most = match ask.mode {
             Mode::Limit(most) => most.min(self.max_sharers),

@@ -64,7 +64,6 @@ impl Book {
                     under_way: 0,
                     tied: None,
                     closed: false,
-                    breaking: false,
                     unclaimed: false,
                     before: None,
                     is_loose: false,
@@ -138,7 +137,7 @@ impl Book {
                 hold.until = one.2;
                 hold.any_end = hold.unclaimed;
             }
-            ensure(hold.until == one.2 || hold.breaking, || {
+            ensure(hold.until == one.2, || {
                 format!("{owner} has {name} until {:?}, and not until {:?}", one.2, hold.until)
             })?;
         }

@@ -5,7 +5,7 @@ use crate::lock::tests::simulated::{Happened, Server, name};
 use crate::lock::{Acquired, Left, Ms, NameRef, Refusal};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
-use super::{Book, Cause, Hold, Wait, is_place};
+use super::{Book, Cause, Wait, is_place};
 
 impl Book {
     pub fn follow(&mut self, happened: &Happened, cause: Cause, server: &Server) -> Verdict {
@@ -174,7 +174,7 @@ impl Book {
             return self.ensure_no_lock(locks);
         };
         let holds = |lock: &LockNo| self.hold(owner, *lock);
-        let may = (locks.iter()).all(|lock| holds(lock).is_some_and(|hold| !hold.breaking));
+        let may = (locks.iter()).all(|lock| holds(lock).is_some());
         let is_clear = locks.iter().all(|lock| holds(lock).is_none_or(|hold| !hold.may_go()));
         ensure(if is_clear { got == may } else { may || !got }, || {
             let held = if may { "holds" } else { "does not hold" };
@@ -202,7 +202,7 @@ impl Book {
             Some(until) => Left::Ms(until.saturating_sub(now).max(1)),
             None => Left::Unlimited,
         });
-        let is_clear = self.hold(owner, lock).is_none_or(|hold| !hold.may_go() && !hold.breaking);
+        let is_clear = self.hold(owner, lock).is_none_or(|hold| !hold.may_go());
         ensure(got == left || !is_clear && got.is_none(), || {
             format!("{} has {left:?} left of {}, and is told {got:?}", OWNERS[owner], LOCKS[lock].1)
         })?;
@@ -231,7 +231,7 @@ impl Book {
         }
     }
 
-    pub fn broken(&mut self, lock: LockNo, grace: Ms, got: Option<usize>) -> Verdict {
+    pub fn broken(&mut self, lock: LockNo, got: Option<usize>) -> Verdict {
         let Some(got) = got else {
             return self.ensure_no_lock(&[lock]);
         };
@@ -246,21 +246,9 @@ impl Book {
         ensure(got == held || !is_clear || !self.waits.is_empty(), || {
             format!("{held} holds of {} are broken, and {got} are counted", LOCKS[lock].1)
         })?;
-        if grace == 0 {
-            self.broken = Some(lock);
-            let ending = self.holds.iter_mut().filter(|hold| hold.lock == lock);
-            ending.for_each(|hold| hold.is_ending = true);
-            return Ok(());
-        }
-        let last = self.now + grace;
-        let ends = |hold: &mut Hold| {
-            hold.breaking = true;
-            hold.until = Some(hold.until.map_or(last, |until| until.min(last)));
-        };
-        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
-            hold.before.as_deref_mut().map(ends);
-            ends(hold);
-        }
+        self.broken = Some(lock);
+        let ending = self.holds.iter_mut().filter(|hold| hold.lock == lock);
+        ending.for_each(|hold| hold.is_ending = true);
         Ok(())
     }
 

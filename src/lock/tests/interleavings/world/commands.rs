@@ -6,7 +6,7 @@ use crate::lock::fence::Fence;
 use crate::lock::log::line::{Identity, Line, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
-use crate::lock::{Acquired, Break, Ms, Patience};
+use crate::lock::{Acquired, Ms, Patience};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -78,14 +78,14 @@ impl World {
         self.judge(Deed::Renew(&locks, owner, ttl, &got))
     }
 
-    pub(super) fn break_holds(&mut self, lock: Lock, wanted: Break) -> Verdict {
+    pub(super) fn break_holds(&mut self, lock: Lock, force: bool) -> Verdict {
         if !self.may_write_all(&[lock]) {
             return Ok(());
         }
         let held: Vec<Option<Fence>> = self.model.holders(lock).map(|hold| hold.fence).collect();
-        let got = self.server.break_holds(lock, wanted);
-        self.judge(Deed::Break(lock, wanted, &got))?;
-        let ends = wanted.grace == 0 && got.is_ok_and(|held| held > 0);
+        let got = self.server.break_holds(lock, force);
+        self.judge(Deed::Break(lock, force, &got))?;
+        let ends = got.is_ok_and(|held| held > 0);
         ensure(!ends || self.is_logged(lock, &held), || {
             format!("LOCK.LOG says nothing of {lock:?}")
         })?;
