@@ -39,8 +39,8 @@ fn many_who_wait_for_the_same_locks_cost_little() {
     }
 }
 
-/// As many as the settings let wait, each for as many locks as a command may name.
-const MANY: usize = 1_500;
+/// So many wait, each for as many locks as a command may name.
+const MANY: usize = 1_000;
 
 /// `x` holds the first of 64 keys, and all others wait for all of them.
 fn crowd_behind_x(server: &Server) -> (Vec<String>, Vec<Client>) {
