@@ -243,7 +243,7 @@ fn a_swap_ends_holds_whose_keys_have_gone_too_early() {
     let ben = server.waits("ben", 10);
     let dot = server.queues(&[elsewhere], alone("dot"));
     server.step(MINUTE);
-    assert_eq!(server.holder().unwrap().0, "ann");
+    assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
     server.foreign(Write::Swap(0, 1));
     server.at(1);
     assert!(server.was_granted(ben).is_some() && server.was_granted(dot).is_some());
