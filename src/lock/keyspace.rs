@@ -97,17 +97,8 @@ pub trait Keyspace {
     /// Returns this owner's share of a shared lock, expired or not.
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share>;
 
-    /// Visits the shares of a lock that end at `from` or later, in the order of their deadlines, for as
-    /// long as `visit` returns true. Where it begins does not change what it costs.
-    fn each_share(
-        &mut self,
-        name: NameRef<'_>,
-        from: Ms,
-        visit: &mut dyn FnMut(&[u8], Share) -> bool,
-    );
-
-    /// Counts the expired shares of a lock, without visiting them.
-    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize;
+    /// Visits the shares of a lock, in the order of their deadlines, for as long as `visit` returns true.
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool);
 
     /// `SET key owner PXAT deadline`, which overwrites any hold that is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);

@@ -6,7 +6,7 @@ use crate::lock::words::Ms;
 pub const MOST_QUEUES: u64 = 4096;
 
 /// The largest `max_sharers`: what is done to each holder of a shared lock takes time.
-pub const MOST_SHARERS: u64 = 10_000;
+pub const MOST_SHARERS: u64 = 1_000;
 
 /// Settings. They are read when a request arrives or its turn comes: changing them changes no hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Limits {
         max_ttl: 0,
         max_waiters: 10_000,
         max_waiters_total: 100_000,
-        max_sharers: 1_000,
+        max_sharers: MOST_SHARERS,
         fence_lead: 604_800_000,
         orphan_ttl: 0,
         quarantine: 0,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redis_module::raw;
 
 use super::classes;
-use super::ffi::{Ctx, ERR, OK, RawString, api};
+use super::ffi::{Ctx, ERR, OK, RawString, api, context};
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::{integer, shown};
 
@@ -36,6 +36,15 @@ const PLACE_TTL: Number = Number(c"max-place-ttl", 0..=LAST_MS, |all| &mut all.m
 /// What `max-place-ttl` was called in 1.0. It still works, but patterns don't find it.
 const OLD_PLACE_TTL: Number = Number(c"max-lease", PLACE_TTL.1, PLACE_TTL.2);
 
+impl Number {
+    /// The most that the server lets through to us. Version 1.0 let more owners share a lock, and a server whose
+    /// configuration file says so has to start.
+    fn most_let_through(&self) -> u64 {
+        let Self(name, range, _) = self;
+        if *name == c"max-sharers" { LAST_MS } else { *range.end() }
+    }
+}
+
 const DRAIN: &CStr = c"drain";
 
 /// What the module's file is called.
@@ -55,6 +64,11 @@ pub struct Settings {
 impl Settings {
     const DEFAULT: Self =
         Self { limits: Limits::DEFAULT, classes: Vec::new(), old_place_ttl: None };
+
+    /// Is a load under way, and not CONFIG SET?
+    fn are_loading(&self) -> bool {
+        self.old_place_ttl.is_some()
+    }
 }
 
 /// Adds our settings to the server's, and takes what is set already.
@@ -94,7 +108,8 @@ fn add_numbers(ctx: Ctx<'_>) -> bool {
     let numbers = (NUMBERS.iter().enumerate())
         .map(|(place, number)| (number, raw::REDISMODULE_CONFIG_DEFAULT, place, get, set));
     let old = (&OLD_PLACE_TTL, raw::REDISMODULE_CONFIG_HIDDEN, 0, get_old, set_old);
-    numbers.chain([old]).all(|(Number(name, range, of), flags, place, get, set)| {
+    numbers.chain([old]).all(|(number, flags, place, get, set)| {
+        let Number(name, range, of) = number;
         let default = *of(&mut Limits::DEFAULT.clone());
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
         // never one in memory.
@@ -105,7 +120,7 @@ fn add_numbers(ctx: Ctx<'_>) -> bool {
                 signed(default),
                 flags,
                 signed(*range.start()),
-                signed(*range.end()),
+                signed(number.most_let_through()),
                 get,
                 set,
                 None,
@@ -140,8 +155,8 @@ fn apply(settings: &mut Settings, name: &[u8], value: &[u8]) -> Option<()> {
         settings.classes = value.to_vec();
     } else {
         let mut numbers = NUMBERS.iter().chain([&OLD_PLACE_TTL]);
-        let Number(_, _, of) = numbers.find(|Number(known, ..)| is(known))?;
-        *of(&mut settings.limits) = u64::try_from(integer(value)?).ok()?;
+        let Number(_, range, of) = numbers.find(|Number(known, ..)| is(known))?;
+        *of(&mut settings.limits) = u64::try_from(integer(value)?).ok()?.min(*range.end());
     }
     Some(())
 }
@@ -244,15 +259,31 @@ unsafe extern "C" fn set_number(
     _: *const c_char,
     value: c_longlong,
     place: *mut c_void,
-    _: *mut *mut RawString,
+    error: *mut *mut RawString,
 ) -> c_int {
-    match (NUMBERS.get(place.addr()), u64::try_from(value)) {
-        (Some(Number(_, _, of)), Ok(value)) => {
-            *of(&mut settings().limits) = value;
-            OK
+    let (Some(Number(name, range, of)), Ok(value)) =
+        (NUMBERS.get(place.addr()), u64::try_from(value))
+    else {
+        return ERR;
+    };
+    let (least, most) = (range.start(), range.end());
+    let settings = &mut *settings();
+    if value > *most {
+        if !settings.are_loading() {
+            let why = format!("argument must be between {least} and {most} inclusive");
+            // SAFETY: the server frees the string that we put where it says.
+            unsafe {
+                if !error.is_null() {
+                    *error = api::create_string(null_mut(), why.as_ptr().cast(), why.len());
+                }
+            }
+            return ERR;
         }
-        _ => ERR,
+        let name = name.to_string_lossy();
+        context::log_warning(&format!("lock.{name} {value} counts as {most}, which is the most"));
     }
+    *of(&mut settings.limits) = value.min(*most);
+    OK
 }
 
 unsafe extern "C" fn get_old_place_ttl(_: *const c_char, _: *mut c_void) -> c_longlong {

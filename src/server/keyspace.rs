@@ -409,42 +409,15 @@ impl Keyspace for ServerKeys<'_> {
         Some(Share { deadline: share.deadline.map(|at| from_wall(at, self.ahead)) })
     }
 
-    fn each_share(
-        &mut self,
-        name: NameRef<'_>,
-        from: Ms,
-        visit: &mut dyn FnMut(&[u8], Share) -> bool,
-    ) {
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
         let (marker, ahead) = (&self.module.words.marker, self.ahead);
-        let from = if from == 0 { 0 } else { to_wall(from, ahead) };
         let visit = &mut |owner: &[u8], share: Share| {
             let deadline = share.deadline.map(|at| from_wall(at, ahead));
             visit(owner, Share { deadline })
         };
         if let Some(key) = self.there(name) {
-            key.each_share(marker, from, visit);
+            key.each_share(marker, visit);
         }
-    }
-
-    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        self.delete_what_goes();
-        // The server may change a key while it runs a command, so none is open then.
-        self.open = None;
-        if self.authority.is_with_our_context() {
-            self.ctx.select(name.db);
-        }
-        let (text, wall) = (self.said.text(name.key), to_wall(now.ms(), self.ahead));
-        if let Some(count) = call::zcount(self.ctx, &text, wall) {
-            return count;
-        }
-        // The server won't say, perhaps because it has no such command.
-        let mut over = 0_usize;
-        self.each_share(name, 0, &mut |_, share| {
-            let is_over = share.deadline.is_some_and(|deadline| deadline < now.ms());
-            over = over.saturating_add(is_over.into());
-            is_over
-        });
-        over
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {

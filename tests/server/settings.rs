@@ -13,7 +13,7 @@ const NUMBERS: [(&str, i64, i64, i64); 10] = [
     ("max-ttl", 0, 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 0, 1_000_000_000),
     ("max-waiters-total", 100_000, 0, 1_000_000_000),
-    ("max-sharers", 1_000, 1, 10_000),
+    ("max-sharers", 1_000, 1, 1_000),
     ("fence-lead", 604_800_000, 0, 315_360_000_000),
     ("orphan-ttl", 0, 0, (1 << 53) - 1),
     ("quarantine", 0, 0, 86_400_000),
@@ -131,6 +131,26 @@ fn a_setting_may_be_said_in_the_configuration_file_and_to_module_loadex() {
     assert_eq!(loaded, "OK");
     assert_eq!(setting(&mut client, "max-waiters"), "3");
     assert_eq!(setting(&mut client, "drain"), "no", "it begins anew");
+}
+
+#[test]
+fn a_server_whose_file_lets_more_share_a_lock_than_may_starts_and_its_log_says_what_counts() {
+    let server = Server::with().config("lock.max-sharers 5000").start();
+    let mut client = server.client();
+    assert_eq!(setting(&mut client, "max-sharers"), "1000");
+    let warning = "lock.max-sharers 5000 counts as 1000, which is the most";
+    assert!(server.log().contains(warning), "{}", server.log());
+    let refused = cmd!(client, "CONFIG", "SET", "lock.max-sharers", 5000);
+    assert!(refused.is_error("ERR CONFIG SET failed"), "{refused:?}");
+    assert!(refused.error().contains("between 1 and 1000 inclusive"), "{refused:?}");
+    // The words of an old load likewise.
+    let path = server.module_path();
+    server.wait_until_unloaded();
+    let load = cmd!(client, "MODULE", "LOADEX", &path, "CONFIG", "lock.max-sharers", 10_000);
+    assert_eq!(load, "OK");
+    assert_eq!(setting(&mut client, "max-sharers"), "1000");
+    assert!(server.log().contains("lock.max-sharers 10000 counts as 1000"), "{}", server.log());
+    assert!(!server.log().contains("not as in"), "{}", server.log());
 }
 
 #[test]

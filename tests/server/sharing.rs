@@ -1,6 +1,7 @@
 //! SHARED and LIMIT: who may hold a lock beside whom.
 
 mod endless;
+mod larger;
 mod many;
 mod others;
 mod trouble;

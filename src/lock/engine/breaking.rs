@@ -32,13 +32,7 @@ impl Locks {
                 }
                 (Hold::Exclusive, 1)
             }
-            LockState::Shared { count, over, .. } => {
-                // They have expired, and are not broken.
-                if over > 0 {
-                    self.lose_over(turn, name);
-                }
-                (Hold::Shared, count)
-            }
+            LockState::Shared { count, .. } => (Hold::Shared, count),
         };
         turn.keys.announce(name, LockEvent::Broken);
         self.lose_broken(turn, name, (hold, held));

@@ -35,9 +35,6 @@ impl Locks {
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || terms.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
-                if is_upgrade {
-                    self.lose_over(turn, name);
-                }
                 // After a step `make_room` leaves the shares of a key that has gone: they would be written again
                 // beside new ones.
                 if self.holds.wall().is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing

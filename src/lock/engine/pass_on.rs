@@ -47,8 +47,6 @@ impl Locks {
         let are_others = self.holds.look(turn, name).holders() > 1;
         if are_others {
             turn.keys.unshare(name, owner);
-        } else {
-            self.lose_over(turn, name);
         }
         are_others
     }

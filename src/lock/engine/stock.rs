@@ -7,7 +7,6 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::{Seen, why_gone};
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Former, Packed};
-use crate::lock::holds::open::MOST_OVER;
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
@@ -33,13 +32,7 @@ impl Locks {
                 alarm = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
             }
             LockState::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
-            LockState::Shared { count, over, .. } => {
-                self.update_holders(turn, name, count);
-                // Expired shares are removed a few at a time.
-                if over > 0 && turn.keys.may_write(name) {
-                    alarm = earlier(alarm, Some(now.plus(1)));
-                }
-            }
+            LockState::Shared { count, .. } => self.update_holders(turn, name, count),
         }
         self.write_down(turn, name, is_no_lock, alarm);
     }
@@ -131,12 +124,6 @@ impl Locks {
         self.forget_removed(turn, name);
     }
 
-    /// Forgets all shares of this lock that are over: the key is about to go, or to be written over.
-    pub(in crate::lock) fn lose_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let over = self.holds.ledger(name.db).take_over(name.key, turn.now);
-        self.record_expired(turn, name, &over);
-    }
-
     /// Forgets shares that other clients have removed from the lock, if it has fewer than are remembered.
     pub(in crate::lock) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         // After a step of the clock, shares that are not in the key may still have to be written again.
@@ -161,31 +148,22 @@ impl Locks {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
-        // After a step of the clock, a share whose score has passed may not be over.
-        if !self.holds.is_in_step(now, name) {
-            return;
-        }
-        // What is remembered of earlier holders must not count for later ones.
-        if is_nothing {
-            return self.forget_expired(turn, name);
-        }
-        if is_over(turn.keys.deadline(name), now) {
-            turn.keys.remove(name);
-            return self.forget_expired(turn, name);
-        }
-        let (mut over, mut any_lasts) = (Vec::new(), false);
-        turn.keys.each_share(name, 0, &mut |owner, share| {
-            any_lasts = !is_over(share.deadline, now);
-            let takes = !any_lasts && over.len() < MOST_OVER;
-            if takes {
-                over.push(Box::from(owner));
+        // After a step of the clock a lock may be held without a key, or longer than its key says.
+        if self.holds.is_in_step(now, name) {
+            // What is remembered of earlier holders must not count for later ones.
+            if is_nothing {
+                return self.forget_expired(turn, name);
             }
-            takes
-        });
+            if is_over(turn.keys.deadline(name), now) {
+                turn.keys.remove(name);
+                return self.forget_expired(turn, name);
+            }
+        }
+        let (over, any_lasts) = self.holds.shares_over(turn, name);
         if over.is_empty() {
             return;
         }
-        if !any_lasts && self.holds.look(turn, name) == LockState::Free {
+        if !any_lasts {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }

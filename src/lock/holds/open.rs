@@ -13,15 +13,11 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{Entry, Token};
+use crate::lock::holds::ledger::Token;
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock, Now, earlier, is_over};
-
-/// Up to this many expired shares are counted one by one, and are removed from their lock at once. The
-/// rest are removed by later commands, and by ticks while clients wait.
-pub const MOST_OVER: usize = 16;
 
 /// When a share ends. One that another client has written may have a later end than its key.
 #[derive(Clone, Copy, Debug)]
@@ -122,15 +118,8 @@ impl Holds {
         }
         let in_step = self.is_in_step(now, name);
         let key_ends = turn.keys.deadline(name);
-        let from = if in_step { now.ms() } else { 0 };
-        turn.keys.each_share(name, from, &mut |owner, share| {
-            let granted = if in_step { None } else { self.share_by_steady_clock(name, owner) };
-            let ends = match granted {
-                Some(entry) => ShareEnds { with_key: entry.end, own: entry.end },
-                None => {
-                    ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline }
-                }
-            };
+        turn.keys.each_share(name, &mut |owner, share| {
+            let ends = self.ends_of_share(name, (owner, share), key_ends, in_step);
             is_over(ends.with_key, now) || visit(owner, ends)
         });
     }
@@ -180,9 +169,36 @@ impl Holds {
         ours.map_or(key_ends, |entry| entry.end)
     }
 
-    /// Returns what is remembered of this share, if it ends when this server says, and not when the key says.
-    fn share_by_steady_clock(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
-        self.entry(name, owner, Hold::Shared).filter(|entry| !entry.by_wall)
+    /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the
+    /// key is not in step and the share was granted here.
+    fn ends_of_share(
+        &self,
+        name: NameRef<'_>,
+        (owner, share): (&[u8], Share),
+        key_ends: Option<Ms>,
+        in_step: bool,
+    ) -> ShareEnds {
+        let entry = if in_step { None } else { self.entry(name, owner, Hold::Shared) };
+        match entry.filter(|entry| !entry.by_wall) {
+            Some(entry) => ShareEnds { with_key: entry.end, own: entry.end },
+            None => ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline },
+        }
+    }
+
+    /// The owners of all shares in the key that are over, and whether others last.
+    pub fn shares_over(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> (Vec<Box<[u8]>>, bool) {
+        let (now, in_step) = (turn.now, self.is_in_step(turn.now, name));
+        let (mut over, mut any_lasts) = (Vec::new(), false);
+        turn.keys.each_share(name, &mut |owner, share| {
+            let lasts = !is_over(self.ends_of_share(name, (owner, share), None, in_step).own, now);
+            any_lasts |= lasts;
+            if !lasts {
+                over.push(Box::from(owner));
+            }
+            // Those that end first come first, but not after a step of the clock.
+            !lasts || !in_step
+        });
+        (over, any_lasts)
     }
 
     /// Returns who holds a lock that has no key.
@@ -208,9 +224,8 @@ impl Holds {
         key_ends: Option<Ms>,
     ) -> LockState<'static> {
         let mut ends = Vec::new();
-        turn.keys.each_share(name, 0, &mut |owner, share| {
-            let granted = self.share_by_steady_clock(name, owner);
-            ends.push(granted.map_or(earlier(share.deadline, key_ends), |entry| entry.end));
+        turn.keys.each_share(name, &mut |owner, share| {
+            ends.push(self.ends_of_share(name, (owner, share), key_ends, false).with_key);
             true
         });
         shared_by(ends.into_iter(), turn.now)
@@ -242,24 +257,16 @@ fn look_at_shares(
     key_ends: Option<Ms>,
 ) -> LockState<'static> {
     let now = turn.now;
-    let (mut over, mut first_end, mut is_more) = (0_usize, None, false);
-    turn.keys.each_share(name, 0, &mut |_, share| {
+    let (mut over, mut first_end) = (0_usize, None);
+    turn.keys.each_share(name, &mut |_, share| {
         let is_over = is_over(share.deadline, now);
         if is_over {
             over = over.saturating_add(1);
-            is_more = over > MOST_OVER;
         } else {
             first_end = earlier(share.deadline, key_ends);
         }
-        is_over && !is_more
+        is_over
     });
-    if is_more {
-        over = turn.keys.count_over(name, now);
-        turn.keys.each_share(name, now.ms(), &mut |_, share| {
-            first_end = earlier(share.deadline, key_ends);
-            false
-        });
-    }
     match all.saturating_sub(over) {
         0 => LockState::Free,
         count => LockState::Shared { count, over, first_end },

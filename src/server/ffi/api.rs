@@ -65,7 +65,6 @@ api! {
     ) -> *mut Blocked, or null_mut();
     blocked_client_disconnected = RedisModule_BlockedClientDisconnected(ctx: *mut RawCtx) -> c_int, or 1;
     call_reply_array_element = RedisModule_CallReplyArrayElement(reply: *mut CallReply, index: usize) -> *mut CallReply, or null_mut();
-    call_reply_integer = RedisModule_CallReplyInteger(reply: *mut CallReply) -> c_longlong, or -1;
     call_reply_proto = RedisModule_CallReplyProto(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or -1;

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 
 use redis_module::raw;
 
-use crate::lock::Ms;
 use crate::server::ffi::api::{self, CallReply, RawString};
 use crate::server::ffi::constants::REPLY_ERROR;
 use crate::server::ffi::context::Ctx;
@@ -46,14 +45,6 @@ pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
     // SAFETY: the context lives, and the format asks for a list of words and their number. The words
     // live until the end.
     unsafe { run!(ctx, c"SCAN", c"Ev", words.as_ptr(), words.len()) }
-}
-
-/// `ZCOUNT name -inf (before`
-pub fn zcount(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) -> Option<usize> {
-    let before = CString::new(format!("({before}")).ok()?;
-    let (least, most) = (c"-inf".as_ptr(), before.as_ptr());
-    // SAFETY: the context and the string live, and the format asks for a string and two texts.
-    unsafe { run!(ctx, c"ZCOUNT", c"scc", name.raw(), least, most) }?.number()
 }
 
 /// The value of a setting of the server's, if it has it.
@@ -168,12 +159,6 @@ impl ServerReply {
 
     fn part(&self) -> Part<'_> {
         Part { raw: self.0, life: PhantomData }
-    }
-
-    /// The number, if it is one that counts something.
-    fn number(&self) -> Option<usize> {
-        // SAFETY: the reply is ours until it is dropped. The server says the least number for what is none.
-        usize::try_from(unsafe { api::call_reply_integer(self.0) }).ok()
     }
 
     /// The bytes of a text.

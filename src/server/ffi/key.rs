@@ -233,16 +233,9 @@ impl<'a> Key<'a> {
         self.score(owner).map(Share::with_score)
     }
 
-    /// Walks through the members by their scores, from this one on, for as long as `visit` returns true.
-    pub fn each_share(
-        &self,
-        marker: &Text<'_>,
-        from: Ms,
-        visit: &mut dyn FnMut(&[u8], Share) -> bool,
-    ) {
-        #[allow(clippy::cast_precision_loss, reason = "points in time are below 2^53")]
-        let least = if from == 0 { f64::NEG_INFINITY } else { from as f64 };
-        let most = f64::INFINITY;
+    /// Walks through the members by their scores, for as long as `visit` returns true.
+    pub fn each_share(&self, marker: &Text<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
         // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
         // us is ours, and given back by `Text`; the walk is ended before the key is closed.
         unsafe {

@@ -161,10 +161,7 @@ impl Keyspace for Nothing {
     fn share_of(&mut self, _: NameRef<'_>, _: &[u8]) -> Option<Share> {
         None
     }
-    fn each_share(&mut self, _: NameRef<'_>, _: Ms, _: &mut dyn FnMut(&[u8], Share) -> bool) {}
-    fn count_over(&mut self, _: NameRef<'_>, _: Now) -> usize {
-        0
-    }
+    fn each_share(&mut self, _: NameRef<'_>, _: &mut dyn FnMut(&[u8], Share) -> bool) {}
     fn hold(&mut self, _: NameRef<'_>, _: &[u8], _: Ms) {}
     fn move_deadline(&mut self, _: NameRef<'_>, _: Ms) -> bool {
         false

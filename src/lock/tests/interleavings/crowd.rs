@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::lock::tests::model::{Verdict, ensure, info};
 use crate::lock::tests::simulated::{Answers, Flavour, Lock, Owner, Plea, Server, Write};
-use crate::lock::{Acquired, MOST_SHARERS, Mode, Ms, Patience, Refusal, Ticket};
+use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::random::Random;
 use super::steps::LOCKS;
@@ -66,8 +66,6 @@ impl Crowd {
             answers: kind.answers,
             notes_late: kind.notes_late,
             says_how: true,
-            // All of them may share a lock.
-            max_sharers: Some(MOST_SHARERS),
             ..Flavour::default()
         };
         Self {

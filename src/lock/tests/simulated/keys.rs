@@ -359,16 +359,9 @@ impl Keyspace for SimulatedKeys {
         Some(Share { deadline })
     }
 
-    fn each_share(
-        &mut self,
-        name: NameRef<'_>,
-        from: Ms,
-        visit: &mut dyn FnMut(&[u8], Share) -> bool,
-    ) {
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
         let lock = self.lock(name);
-        let from = if from == 0 { 0 } else { to_wall(from, self.ahead) };
         let mut shares: Vec<_> = self.shares(lock).into_iter().flatten().collect();
-        shares.retain(|(_, score)| score.is_none_or(|score| score >= from));
         shares.sort_by_key(|(owner, score)| (score.unwrap_or(Ms::MAX), owner.clone()));
         for (owner, deadline) in shares {
             self.visited += 1;
@@ -377,14 +370,6 @@ impl Keyspace for SimulatedKeys {
                 return;
             }
         }
-    }
-
-    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        let lock = self.lock(name);
-        let shares = self.shares(lock).unwrap_or_default();
-        let wall = to_wall(now.ms(), self.ahead);
-        let over = |score: &&Score| score.is_some_and(|score| score < wall);
-        shares.values().filter(over).count()
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {

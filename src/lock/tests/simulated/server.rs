@@ -7,9 +7,9 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode,
-    Ms, Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report,
-    Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
+    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
+    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Secret, Terms,
+    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
