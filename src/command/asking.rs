@@ -174,6 +174,7 @@ pub fn ask<'w>(
         }
         Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
         Err(Refusal::HoldsSome) => return Err(Fault::HoldsSome),
+        Err(Refusal::NoUpgrade) => return Err(Fault::NoUpgrade),
         Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
         Err(Refusal::Deadlock(deadlock)) => {
             return Err(Fault::Deadlock(deadlock::in_words(&deadlock, &|name| {
@@ -190,6 +191,7 @@ fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
         WaitOutcome::TimedOut => Reply::Null,
         WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
         WaitOutcome::SentAway => SENT_AWAY,
+        WaitOutcome::NoUpgrade => Reply::Error(Cow::Owned(Fault::NoUpgrade.to_string())),
     }
 }
 

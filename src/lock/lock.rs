@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | free | no owner holds it | it is granted |
 //! | exclusive | it was granted to one owner alone | that owner releases it, or its hold ends |
-//! | shared | it was granted to owners that may hold it beside each other | the last of them has released its share, or its share ends; or the only one left is granted it alone, an upgrade |
+//! | shared | it was granted to owners that may hold it beside each other | the last of them has released its share, or its share ends; or the only one left is granted it alone, an upgrade, which does not wait |
 //! | another thing | another client has stored something else under its name | that is gone |
 //!
 //! A request for it, first in its queue or not:
@@ -19,9 +19,8 @@
 //! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
 //!
 //! [`HeldBy::admits`] decides it, when a lock is granted and when the search for deadlocks plays that through. Waiting
-//! requests have their turn in this order: those of an owner that holds the lock, then upgrades, then all in the order
-//! of their arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at
-//! [`LockState::next_change`].
+//! requests have their turn in this order: those of an owner that holds the lock, then all in the order of their
+//! arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at [`LockState::next_change`].
 //!
 //! [`Queue`]: crate::lock::waiting::queue::Queue
 
@@ -162,7 +161,7 @@ impl HeldBy {
             Self::Owner => return Verdict::Held,
             Self::Another => false,
             Self::Sharers { owner: true, .. } if Hold::Shared.covers(mode) => return Verdict::Held,
-            // An upgrade comes before all other requests.
+            // An upgrade does not wait for its turn, nor for anything else.
             Self::Sharers { others, owner: true } => others == 0,
             Self::Sharers { others, owner: false } => {
                 in_turn && has_room(mode, others, max_sharers)

@@ -105,6 +105,8 @@ pub enum Refusal {
     TooManyQueues,
     /// It asks for a place, but its owner holds one of the locks already.
     HoldsSome,
+    /// Its owner shares one of the locks and asks for it alone: such an upgrade does not wait.
+    NoUpgrade,
 }
 
 impl From<NotALock> for Refusal {

@@ -71,6 +71,10 @@ pub enum Fault {
     )]
     HoldsSome,
     #[error(
+        "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: release it first, or try again"
+    )]
+    NoUpgrade,
+    #[error(
         "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"
     )]
     TooComplex,

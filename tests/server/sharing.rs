@@ -8,7 +8,7 @@ mod trouble;
 mod written;
 
 use crate::support::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What "at once" may take on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_millis(400);
@@ -169,37 +169,42 @@ fn a_writer_is_not_starved_by_readers() {
     writer.answer().fence();
 }
 
-/// None of them can have it while others share it too, so none is looked at.
 #[test]
-fn the_many_upgrades_of_one_owner_cost_no_other_time() {
-    const UPGRADES: usize = 2000;
+fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     let server = Server::start();
     let mut client = server.client();
-    client.share("k", "a");
+    let number = client.share("k", "a");
     client.share("k", "b");
-    let waiters: Vec<_> = (0..UPGRADES)
-        .map(|_| {
-            let mut waiter = server.client();
-            waiter.send(&args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0]);
-            waiter
-        })
-        .collect();
-    server.wait_for_blocked_clients(UPGRADES);
-    // A busy machine may take as long for anything else.
-    let began = Instant::now();
-    for _ in 0..500 {
-        assert_eq!(cmd!(client, "LOCK.CHECK", "other", "b"), Value::Nil);
+    let block = args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0];
+    let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", LONG];
+    let several = args!["LOCK.MACQUIRE", 2, "other", "k", "a", LONG, "BLOCK", 0];
+    let made_up = args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 1];
+    let refusal = "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: \
+                   release it first, or try again";
+    for ask in [&block, &queue, &several] {
+        assert_eq!(client.run(ask).error(), refusal);
     }
-    let others = began.elapsed();
-    let began = Instant::now();
-    for _ in 0..500 {
-        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
-    }
-    // Each took milliseconds when it looked at all of them.
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(1) + 3 * others, "{took:?}, and {others:?} for others");
+    assert!(client.run(&args!["LOCK.ACQUIRE", "k", "a", LONG]).is_nil());
+    // Where no client can wait, BLOCK is a try.
+    let replies = client.pipeline(&[args!["MULTI"], block.clone(), args!["EXEC"]]);
+    assert!(replies[2].items()[0].is_nil(), "{replies:?}");
+    assert!(client.run(&made_up).is_nil(), "it is another owner");
     client.release("k", "b");
-    for mut waiter in waiters {
-        waiter.answer().fence();
-    }
+    assert_eq!(client.run(&queue).error(), refusal, "a place is never an upgrade");
+    assert!(client.run(&block).fence() > number);
+    assert_eq!(cmd!(client, "GET", "k"), "a");
+}
+
+#[test]
+fn a_wait_whose_owner_is_given_a_share_by_hand_is_over() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.share("k", "b");
+    let mut waiter = server.waiter_for("k", "a");
+    let mut behind = server.reader_for("k", "c");
+    let score = cmd!(client, "ZSCORE", "k", "b").text();
+    cmd!(client, "ZADD", "k", score, "a");
+    assert!(waiter.answer().is_error("NOUPGRADE"));
+    behind.answer().fence();
+    assert_eq!(client.sharers("k"), ["a", "b", "c"]);
 }

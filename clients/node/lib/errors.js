@@ -37,6 +37,9 @@ const PASSING = ["UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READON
 /** The code word of a server's error; undefined for what the client says itself, as of a broken connection. */
 const codeOf = (error) => /^([A-Z]{2,}) /.exec(error?.message)?.[1];
 
+// The owner has another request that waits, or shares the lock.
+const isAboutSomethingElse = (error) => ["REPLACED", "ONEWAIT", "NOUPGRADE"].includes(codeOf(error));
+
 const maySaySomethingElse = (error) => codeOf(error) === undefined || PASSING.includes(codeOf(error));
 
 /** The server does not know this command (a whole name, or how one begins). */
@@ -46,5 +49,6 @@ const isUnknown = (error, command) => {
 };
 
 module.exports = {
-  codeOf, DeadlockError, isUnknown, LostLockError, maySaySomethingElse, ModuleMissingError, TimeoutError,
+  codeOf, DeadlockError, isAboutSomethingElse, isUnknown, LostLockError, maySaySomethingElse, ModuleMissingError,
+  TimeoutError,
 };

@@ -172,3 +172,12 @@ it("a wait without end has none, also if it is longer than a timer can be", asyn
     }
   }
 });
+
+it("a wait whose owner comes to share the lock is an error, and ends no share", async () => {
+  await watcher.ask("LOCK.ACQUIRE", "mutex:market", "reader", 60_000, "SHARED");
+  const waiting = assert.rejects(new Mutex(client, "market", { identifier: "mine" }).acquire(), /NOUPGRADE /);
+  await watcher.waitForWaiters(1);
+  await watcher.ask("ZADD", "mutex:market", await watcher.ask("ZSCORE", "mutex:market", "reader"), "mine");
+  await waiting;
+  assert.equal((await watcher.info()).count, 2);
+});

@@ -13,7 +13,7 @@ import traceback
 import pytest
 import redis
 from conftest import PORT, eventually
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 from redis_lock_module import Hold, Lock
 from redis_lock_module._room import Room, Ticket
 from redis_lock_module.asyncio import Hold as AsyncHold
@@ -285,6 +285,23 @@ def test_a_wait_whose_grant_was_not_heard_of_is_granted_once(connect, watcher, p
     with Lock(connect(port=proxy.port), "market", timeout=10) as hold:
         assert proxy.lost == 1 and hold.fence and watcher.holders() == 1
     assert watcher.info() is None
+
+
+@pytest.mark.parametrize("queue", [True, False])
+def test_a_wait_whose_owner_comes_to_share_the_lock_is_an_error_and_ends_no_share(client, watcher, queue):
+    watcher.command("LOCK.ACQUIRE", "market", "reader", 60_000, "SHARED")
+
+    def share():
+        watcher.wait_for_waiters()
+        watcher.command("ZADD", "market", watcher.db.zscore("market", "reader"), "mine")
+
+    sharing = threading.Thread(target=share)
+    sharing.start()
+    with pytest.raises(ResponseError, match="^NOUPGRADE"):
+        Lock(client, "market", timeout=10, queue=queue).acquire(token="mine")
+    sharing.join()
+    with Lock(client, "other", timeout=10):  # by then the background has withdrawn what it would
+        assert watcher.holders() == 2 and watcher.waiters() == 0 and watcher.calls("LOCK.RELEASE") == 0
 
 
 # Cancellations, forks and interrupts

@@ -25,7 +25,7 @@ use crate::lock::deadlock::reach::Reach;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Now, Ticket};
+use crate::lock::words::{Mode, Name, Now, Ticket};
 
 /// What is searched: who waits, as of now, where no more than `max_sharers` may share a lock.
 #[derive(Clone, Copy)]
@@ -33,6 +33,29 @@ struct Scene<'a> {
     waiting: &'a Waiting,
     max_sharers: u64,
     now: Now,
+}
+
+impl<'a> Scene<'a> {
+    /// What this owner waits for.
+    fn waiting_of(self, owner: &[u8]) -> impl Iterator<Item = (Ticket, &'a Waiter)> {
+        let its = self.waiting.waiting_of(owner, self.now);
+        its.filter(move |&(ticket, waiter)| !self.is_over(ticket, waiter))
+    }
+
+    /// Does this request wait no more, or is it over as soon as it is looked at, because its owner shares a lock that
+    /// it asks for alone?
+    fn is_over(self, ticket: Ticket, waiter: &Waiter) -> bool {
+        let Self { waiting, now, .. } = self;
+        let is_shared = |name: &Name| {
+            (waiting.queue_of(name.borrow())).is_some_and(|queue| {
+                queue.holders().are_sharers() && queue.holders().include(&waiter.owner, now)
+            })
+        };
+        waiter.is_up(now)
+            || waiter.mode == Mode::Exclusive
+                && waiting.may_be_in_the_way(ticket)
+                && waiter.names.iter().any(is_shared)
+    }
 }
 
 impl Waiting {

@@ -1,9 +1,8 @@
 //! What comes of all waiting if every owner lets go as soon as it waits for nothing.
 //!
 //! This is played over the locks that a search has reached: all requests are served that may be; when there
-//! are none, owners that have come to share a lock and ask for it alone come before all others there; when
-//! there are none of these either, all owners that wait for nothing more let go together. An owner keeps what
-//! it gets until it has all that it waits for.
+//! are none, all owners that wait for nothing more let go together. An owner keeps what it gets until it has all that it
+//! waits for. A request for a lock alone is over when its owner comes to share that lock by another.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -13,7 +12,7 @@ use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::{ByNumber, Keyed};
 use crate::lock::lock::{HeldBy, Verdict};
-use crate::lock::waiting::queue::{Queue, Waiter};
+use crate::lock::waiting::queue::Waiter;
 use crate::lock::words::{Hold, Mode, Name, Ticket};
 
 /// Locks, owners and requests, as far as they have come.
@@ -24,8 +23,6 @@ pub struct Play<'a> {
     owners: HashMap<&'a [u8], Player<'a>, Keyed>,
     /// Requests that may have come to be the first somewhere, or whose owners hold more than before.
     to_try: VecDeque<Ticket>,
-    /// Owners that share a lock and may ask for it alone.
-    sharers: Vec<(&'a Name, &'a [u8])>,
     /// Owners that wait for nothing more, and have not let go.
     idle: Vec<&'a [u8]>,
 }
@@ -45,10 +42,8 @@ struct Player<'a> {
 
 /// A lock. Only those of its holders count that wait for something.
 struct Played<'a> {
-    queue: &'a Queue,
     alone: Option<&'a [u8]>,
     shares: BTreeSet<&'a [u8]>,
-    upgrades: BTreeSet<Ticket>,
     /// All that wait, from the first on that may be left.
     queued: Peekable<Box<dyn Iterator<Item = Ticket> + 'a>>,
 }
@@ -65,7 +60,6 @@ impl<'a> Play<'a> {
             played: ByNumber::default(),
             owners: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_try: VecDeque::new(),
-            sharers: Vec::new(),
             idle: Vec::new(),
         };
         for name in names {
@@ -81,19 +75,7 @@ impl<'a> Play<'a> {
         };
         steps.write(4)?;
         let all: Box<dyn Iterator<Item = Ticket> + 'a> = Box::new(queue.iter());
-        let mut played = Played {
-            queue,
-            alone: None,
-            shares: BTreeSet::new(),
-            upgrades: BTreeSet::new(),
-            queued: all.peekable(),
-        };
-        for upgrade in queue.upgrades() {
-            steps.write(1)?;
-            if self.left.get(upgrade).is_some() {
-                played.upgrades.insert(upgrade);
-            }
-        }
+        let mut played = Played { alone: None, shares: BTreeSet::new(), queued: all.peekable() };
         steps.look(queue.holders().len().min(waiting.count_owned()))?;
         for holder in waiting.waiting_among(queue.holders(), now) {
             steps.write(2)?;
@@ -109,7 +91,6 @@ impl<'a> Play<'a> {
             }
             if queue.holders().are_sharers() {
                 played.shares.insert(holder);
-                self.sharers.push((name, holder));
             } else {
                 played.alone = Some(holder);
             }
@@ -119,15 +100,12 @@ impl<'a> Play<'a> {
     }
 
     fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Player<'a>, TooLong> {
-        let Scene { waiting, now, .. } = self.left.scene;
+        let scene = self.left.scene;
         Ok(match self.owners.entry(owner) {
             Entry::Occupied(owner) => owner.into_mut(),
             Entry::Vacant(entry) => {
-                steps.look(waiting.requests_of(owner))?;
-                entry.insert(Player {
-                    waits: waiting.waiting_of(owner, now).count(),
-                    holds: Vec::new(),
-                })
+                steps.look(scene.waiting.requests_of(owner))?;
+                entry.insert(Player { waits: scene.waiting_of(owner).count(), holds: Vec::new() })
             }
         })
     }
@@ -137,7 +115,7 @@ impl<'a> Play<'a> {
         mut self,
         steps: &mut Steps,
     ) -> Result<HashSet<&'a [u8]>, TooLong> {
-        while self.serve_next(steps)? || self.promote(steps)? || self.let_go(steps)? {}
+        while self.serve_next(steps)? || self.let_go(steps)? {}
         let served = (self.owners.into_iter()).filter(|(_, owner)| owner.waits == 0);
         Ok(served.map(|(owner, _)| owner).collect())
     }
@@ -175,8 +153,7 @@ impl<'a> Play<'a> {
         let in_turn = played.first(&self.left, steps)? == Some(ticket);
         let max_sharers = self.left.scene.max_sharers;
         let verdict = (played.held_by(&waiter.owner)).admits(waiter.mode, in_turn, max_sharers);
-        // An upgrade has its turn as soon as it is promoted.
-        Ok(verdict == Verdict::Held || (verdict == Verdict::Open && in_turn))
+        Ok(verdict != Verdict::Shut)
     }
 
     fn serve(
@@ -192,11 +169,10 @@ impl<'a> Play<'a> {
             let Some(played) = self.played.get_mut(&name.id()) else {
                 continue;
             };
-            played.upgrades.remove(&ticket);
             if played.grant(owner, hold) {
                 self.owner(owner, steps)?.holds.push(name);
                 if hold == Hold::Shared {
-                    self.sharers.push((name, owner));
+                    self.end_upgrades(name, owner, steps)?;
                 }
             }
             self.try_first(name, steps)?;
@@ -212,26 +188,29 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Has owners that share a lock and ask for it alone come before all others there; false if there are none.
-    fn promote(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
-        let mut any = false;
-        for (name, owner) in std::mem::take(&mut self.sharers) {
-            let Some(played) = self.played.get_mut(&name.id()) else {
+    /// Ends the requests of an owner for a lock alone that it has come to share.
+    fn end_upgrades(
+        &mut self,
+        name: &Name,
+        owner: &'a [u8],
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
+        let waiting = self.left.scene.waiting;
+        for ticket in waiting.tickets_of(owner) {
+            steps.look(1)?;
+            let Some(waiter) = self.left.get(ticket) else {
                 continue;
             };
-            for ticket in self.left.scene.waiting.tickets_of(owner) {
-                steps.look(1)?;
-                let waiter = self.left.get(ticket);
-                let Some(waiter) = waiter.filter(|_| played.queue.contains(ticket)) else {
-                    continue;
-                };
-                if waiter.mode == Mode::Exclusive && played.upgrades.insert(ticket) {
-                    self.to_try.push_back(ticket);
-                    any = true;
+            if waiter.mode == Mode::Exclusive && waiter.names.contains(name) {
+                self.left.served.insert(ticket, ());
+                let part = self.owner(owner, steps)?;
+                part.waits = part.waits.saturating_sub(1);
+                for name in waiter.names.iter() {
+                    self.try_first(name, steps)?;
                 }
             }
         }
-        Ok(any)
+        Ok(())
     }
 
     /// Has owners that wait for nothing more let go of all that they hold; false if there are none.
@@ -264,16 +243,14 @@ impl<'a> Unserved<'a> {
     /// This request, if it is left.
     fn get(&self, ticket: Ticket) -> Option<&'a Waiter> {
         let waiter = self.scene.waiting.waiter(ticket)?;
-        (!waiter.is_up(self.scene.now) && !self.served.contains_key(&ticket)).then_some(waiter)
+        let is_over = self.served.contains_key(&ticket) || self.scene.is_over(ticket, waiter);
+        (!is_over).then_some(waiter)
     }
 }
 
 impl<'a> Played<'a> {
     /// The request that comes first.
     fn first(&mut self, left: &Unserved<'_>, steps: &mut Steps) -> Result<Option<Ticket>, TooLong> {
-        if let Some(&upgrade) = self.upgrades.first() {
-            return Ok(Some(upgrade));
-        }
         while let Some(&ticket) = self.queued.peek() {
             if left.get(ticket).is_some() {
                 return Ok(Some(ticket));

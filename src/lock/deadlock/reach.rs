@@ -19,7 +19,7 @@ use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::{ByNumber, Keyed, NumberHasher};
 use crate::lock::waiting::queue::{Queue, Waiter};
-use crate::lock::words::{Hold, Mode, Name, Ticket};
+use crate::lock::words::{Mode, Name, Ticket};
 
 /// The owners and locks that can be reached from one owner, and the way back to it.
 pub struct Reach<'a> {
@@ -71,14 +71,9 @@ struct Spot<'a> {
     queue: &'a Queue,
     ticket: Ticket,
     waiter: &'a Waiter,
-    /// Does its owner share the lock? Then it comes before all others, and waits for the holders alone.
-    is_upgrade: bool,
     /// Must the start wait until this is served, whatever all others do?
     certain: bool,
 }
-
-/// A request of an owner with more requests than so many is not compared with the others.
-const FEW_REQUESTS: usize = 8;
 
 impl<'a> Reach<'a> {
     pub fn from(scene: Scene<'a>, start: &'a Rc<[u8]>) -> Self {
@@ -147,30 +142,21 @@ impl<'a> Reach<'a> {
 
     fn visit(&mut self, owner: &'a Rc<[u8]>, steps: &mut Steps) -> Result<(), TooLong> {
         let Scene { waiting, now, .. } = self.scene;
-        let certain = (self.edges.get(&**owner)).is_none_or(|edge| edge.certain);
         steps.look(waiting.requests_of(owner))?;
-        let requests: Vec<(Ticket, &Waiter)> = waiting.waiting_of(owner, now).collect();
+        let requests: Vec<(Ticket, &Waiter)> = self.scene.waiting_of(owner).collect();
+        // What another request of its owner is granted may satisfy this one, or end it as an upgrade.
+        let certain =
+            requests.len() == 1 && (self.edges.get(&**owner)).is_none_or(|edge| edge.certain);
         for &(ticket, waiter) in &requests {
             for name in &*waiter.names {
                 steps.look(2)?;
                 let Some(queue) = self.ask(name, owner, ticket, steps)? else {
                     continue;
                 };
-                let holds = queue.holders().include(owner, now);
-                let hold =
-                    if queue.holders().are_sharers() { Hold::Shared } else { Hold::Exclusive };
-                if holds && hold.covers(waiter.mode) {
+                if queue.holders().include(owner, now) {
                     continue;
                 }
-                let spot = Spot {
-                    name,
-                    queue,
-                    ticket,
-                    waiter,
-                    // The holders are not listed if there are more than may be, but their upgrades come first.
-                    is_upgrade: holds || queue.is_upgrade(ticket),
-                    certain: certain && is_only_one(&requests, ticket, queue, steps)?,
-                };
+                let spot = Spot { name, queue, ticket, waiter, certain };
                 self.follow(&spot, steps)?;
                 if self.is_done() {
                     return Ok(());
@@ -249,19 +235,19 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners of tangled requests that come before this one.
     fn reach_earlier(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let Scene { waiting, now, .. } = self.scene;
-        let Some(asked) = (self.asked.get_mut(&spot.name.id())).filter(|_| !spot.is_upgrade) else {
+        let waiting = self.scene.waiting;
+        let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
             return Ok(());
         };
         let from = asked.before.min(spot.ticket);
         asked.before = asked.before.max(spot.ticket);
-        let in_turn = spot.queue.tangled().range(from..spot.ticket).copied();
-        for other in spot.queue.upgrades().chain(in_turn) {
+        for &other in spot.queue.tangled().range(from..spot.ticket) {
             steps.look(1)?;
             if self.met.insert(other, ()).is_none()
-                && let Some(other) = waiting.waiter(other).filter(|one| !one.is_up(now))
+                && let Some(waiter) = waiting.waiter(other)
+                && !self.scene.is_over(other, waiter)
             {
-                self.reach(&other.owner, spot.to_earlier(other), steps)?;
+                self.reach(&waiter.owner, spot.to_earlier(waiter), steps)?;
             }
         }
         Ok(())
@@ -320,7 +306,7 @@ impl Asked<'_> {
 
 impl<'a> Spot<'a> {
     fn is_behind(&self, other: Ticket) -> bool {
-        !self.is_upgrade && self.queue.is_before(other, self.ticket)
+        self.queue.is_before(other, self.ticket)
     }
 
     fn to_earlier(&self, earlier: &Waiter) -> Edge<'a> {
@@ -332,19 +318,4 @@ impl<'a> Spot<'a> {
         let excludes = is_alone || self.waiter.mode == Mode::Exclusive;
         Edge { from: &self.waiter.owner, name: self.name, next, certain: self.certain && excludes }
     }
-}
-
-/// Is this its owner's only request for the lock? By another the owner might come to hold it before.
-fn is_only_one(
-    requests: &[(Ticket, &Waiter)],
-    ticket: Ticket,
-    queue: &Queue,
-    steps: &mut Steps,
-) -> Result<bool, TooLong> {
-    if requests.len() > FEW_REQUESTS {
-        return Ok(false);
-    }
-    steps.look(requests.len().saturating_sub(1))?;
-    let mut others = requests.iter().filter(|(other, _)| *other != ticket);
-    Ok(!others.any(|&(other, _)| queue.contains(other)))
 }

@@ -64,7 +64,15 @@ impl Locks {
         parts: &[Part<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        if parts.iter().any(|part| part.fit.is_shut()) {
+        // An owner that gets more while it waits for another lock may close a circle that no search has seen.
+        let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
+        let is_asked = |name: NameRef<'_>| parts.iter().any(|part| part.name == name);
+        let is_held_up =
+            is_upgrade && self.waiting.waits_beside(request.terms.owner, is_asked, turn.now);
+        if is_held_up || parts.iter().any(|part| part.fit.is_shut()) {
+            if is_upgrade && request.patience != Patience::Try {
+                return Err(Refusal::NoUpgrade);
+            }
             for part in parts {
                 if part.fit.is_shut() {
                     self.adopt_orphan(turn, part.name);

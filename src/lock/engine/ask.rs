@@ -49,9 +49,10 @@ impl Locks {
         }
         let parts = self.parts(turn, names, request)?;
         let all_held = (parts.iter()).all(|part| matches!(part.fit, Fit::Held { .. }));
-        // An upgrade counts: its owner has a share of that lock.
-        let has_some =
-            |part: &Part<'_>| matches!(part.fit, Fit::Held { .. }) || part.fit.is_upgrade();
+        if parts.iter().any(|part| part.fit.is_upgrade()) {
+            return Err(Refusal::NoUpgrade);
+        }
+        let has_some = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
         if !all_held && parts.iter().any(has_some) {
             return Err(Refusal::HoldsSome);
         }

@@ -132,10 +132,6 @@ impl Locks {
         };
         entry.delivery.hear(news);
         match fit {
-            Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
-                let ledger = self.holds.ledger(name.db);
-                ledger.upgrade(name.key, terms.owner, entry, share.deadline, &self.closed);
-            }
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, terms.owner, hold, entry);
                 if keeps.is_none() {

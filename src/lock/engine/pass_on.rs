@@ -30,7 +30,7 @@ impl Locks {
         hold: Hold,
     ) -> Option<Packed> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
-            return self.drop_share(turn, name, owner);
+            return self.drop_share(name, owner);
         }
         turn.keys.remove(name);
         self.holds.ledger(name.db).forget(name.key, owner)

@@ -36,6 +36,7 @@ impl Locks {
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
             State::Denied => WaitOutcome::Denied(self.waiting.denial(ticket).unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
+            State::NoUpgrade => WaitOutcome::NoUpgrade,
             State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {
                 WaitOutcome::TimedOut
             }

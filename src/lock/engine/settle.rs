@@ -30,13 +30,6 @@ enum Served {
     Refused,
 }
 
-impl Served {
-    /// Returns this outcome, or the other one if this waiter has to wait on.
-    fn unless_waits(self, other: Self) -> Self {
-        if self == Self::Waits { other } else { self }
-    }
-}
-
 impl Locks {
     /// Looks at a lock, grants it to the waiters that may have it now, and sets the alarm for the next look.
     /// It is idempotent. A grant of several locks may let waiters move up in the queues of the others, which
@@ -47,8 +40,7 @@ impl Locks {
     }
 
     /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
-    /// the owners that have just got a share of a lock and wait for it too. Some of their requests come
-    /// first then, and the search for deadlocks depends on this order.
+    /// the owners that have just got a share of a lock and wait for it too.
     pub(in crate::lock) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.next_moved_up() {
@@ -77,8 +69,7 @@ impl Locks {
         }
     }
 
-    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or
-    /// come first in the queue as upgrades.
+    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or over.
     pub(in crate::lock) fn see_to_joined(
         &mut self,
         turn: &mut Turn<'_>,
@@ -86,7 +77,7 @@ impl Locks {
         owner: Rc<[u8]>,
     ) {
         let served = self.serve_any_of(turn, name.borrow(), &owner);
-        // The next look at the lock must find the owner again: it may not come first there.
+        // The next look at the lock must find the owner again.
         if served == Served::Refused
             && let Some(queue) = self.waiting.queue(name.borrow())
         {
@@ -145,7 +136,6 @@ impl Locks {
         let owner = match self.holds.look(turn, name) {
             LockState::NoLock => {
                 self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
-                self.waiting.demote_all(name);
                 return Served::Waits;
             }
             LockState::Free => {
@@ -176,7 +166,7 @@ impl Locks {
         self.serve_any_of(turn, name, &owner)
     }
 
-    /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
+    /// Serves the first waiter of a queue.
     fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
@@ -186,47 +176,24 @@ impl Locks {
             self.waiting.queue_of(name).is_some_and(|queue| !queue.tangled().contains(&ticket));
         match self.serve(turn, ticket, Some(name)) {
             Served::Through if is_its_only_one => self.passed_on(name).unwrap_or(Served::Through),
-            Served::Through => Served::Through,
-            seen => self.serve_upgrades(turn, name).unless_waits(seen),
+            seen => seen,
         }
     }
 
     /// Returns the first waiter of a queue, after it has concluded those before it that must not be granted
-    /// anything any more, and put back upgrades whose shares are over.
+    /// anything any more.
     fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let (ticket, is_upgrade) = self.waiting.first_in_queue(name)?;
-            if !turn.budget.is_spent()
-                && let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now)
-            {
-                turn.budget.draw(self.waiting.reply_cost(ticket));
-                self.conclude(turn, ticket, outcome);
-                continue;
-            }
-            if !is_upgrade || self.has_share(turn, name, ticket) {
+            let ticket = self.waiting.first_in_queue(name)?;
+            if turn.budget.is_spent() {
                 return Some(ticket);
             }
-            self.waiting.queue(name)?.demote(ticket);
+            let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) else {
+                return Some(ticket);
+            };
+            turn.budget.draw(self.waiting.reply_cost(ticket));
+            self.conclude(turn, ticket, outcome);
         }
-    }
-
-    /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
-    /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
-    fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        if self.holds.look(turn, name).holders() > 1 {
-            return Served::Waits;
-        }
-        let queue = self.waiting.queue(name);
-        let upgrades: Vec<Ticket> =
-            queue.map_or_else(Vec::new, |queue| queue.upgrades().skip(1).collect());
-        let mut seen = Served::Waits;
-        for ticket in upgrades {
-            seen = self.serve(turn, ticket, None).unless_waits(seen);
-            if seen == Served::Through {
-                break;
-            }
-        }
-        seen
     }
 
     /// Serves the requests of this owner, which holds the lock, as far as the budget goes. If the server refuses
@@ -237,15 +204,12 @@ impl Locks {
             let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
-            let wants_it_alone = waiter.mode == Mode::Exclusive;
-            let seen = self.serve(turn, ticket, None);
-            // An upgrade comes first, even if the server has refused another of its locks.
-            if wants_it_alone
-                && self.holds.share_of(turn, name, owner).is_some()
-                && let Some(queue) = self.waiting.queue(name)
-            {
-                queue.promote(ticket);
-            }
+            let wants_alone = waiter.mode == Mode::Exclusive;
+            let seen = if wants_alone && self.holds.share_of(turn, name, owner).is_some() {
+                self.end_upgrade(turn, ticket)
+            } else {
+                self.serve(turn, ticket, None)
+            };
             match seen {
                 Served::Waits | Served::Held(_) => {}
                 Served::Refused => any = seen,
@@ -314,17 +278,15 @@ impl Locks {
             let name = known.unwrap_or(name);
             let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
+            if found.is_some_and(Fit::is_upgrade) {
+                return self.end_upgrade(turn, ticket);
+            }
             let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
                 if !turn.keys.can_open(name) {
                     return Served::Refused;
                 }
                 if let Some(waiter) = self.waiting.waiter_mut(ticket) {
                     waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
-                }
-                // A place is for locks that its owner does not hold: it ends when the owner shares one.
-                if found.is_some_and(Fit::is_upgrade) && self.waiting.is_place(ticket) {
-                    self.conclude(turn, ticket, State::Withdrawn);
-                    return Served::Through;
                 }
                 return Served::Waits;
             };
@@ -349,6 +311,17 @@ impl Locks {
         if !self.conclude_if_denied(turn, ticket) {
             self.grant(turn, ticket, &parts, &terms);
         }
+        Served::Through
+    }
+
+    /// Ends a wait whose owner has come to share a lock that it asks for alone: an upgrade does not wait.
+    fn end_upgrade(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
+        if !self.waiting.is_waiting(ticket) {
+            return Served::Waits;
+        }
+        let outcome = self.waiting.outcome_if_over(ticket, turn.now).unwrap_or(State::NoUpgrade);
+        turn.budget.draw(self.waiting.reply_cost(ticket));
+        self.conclude(turn, ticket, outcome);
         Served::Through
     }
 
@@ -452,17 +425,5 @@ impl Locks {
             self.settle_one(turn, name);
         }
         self.settle_moved_up(turn);
-    }
-
-    /// Does this waiter's owner have a share of this lock?
-    pub(in crate::lock) fn has_share(
-        &self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        ticket: Ticket,
-    ) -> bool {
-        self.waiting
-            .waiter(ticket)
-            .is_some_and(|waiter| self.holds.share_of(turn, name, &waiter.owner).is_some())
     }
 }

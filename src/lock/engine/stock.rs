@@ -12,7 +12,7 @@ use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::{Alone, Holders};
-use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
+use crate::lock::words::{Ms, NameRef, Now, after, earlier, is_over};
 
 impl Locks {
     /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
@@ -53,9 +53,6 @@ impl Locks {
         match queue.holders() {
             _ if are_too_many => {
                 self.waiting.set_holders(name, Holders::TooMany(count));
-                if stale {
-                    self.demote_those_without_share(turn, name);
-                }
                 return;
             }
             Holders::Many(_) if !stale => return,
@@ -67,7 +64,6 @@ impl Locks {
             true
         });
         self.waiting.set_holders(name, Holders::Many(shares));
-        self.demote_those_without_share(turn, name);
         let Some(queue) = self.waiting.queue_of(name) else {
             return;
         };
@@ -174,34 +170,17 @@ impl Locks {
                 self.holds.ledger(name.db).take_share(name.key, owner)
             })
             .collect();
-        self.demote_those_without_share(turn, name);
         self.record_expired(turn, name, &expired);
     }
 
-    /// Puts upgrades whose owners no longer share the lock back to where they stood in the queue.
-    fn demote_those_without_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let Some(queue) = self.waiting.queue_of(name) else {
-            return;
-        };
-        let without = |&ticket: &Ticket| !self.has_share(turn, name, ticket);
-        let without: Vec<Ticket> = queue.upgrades().filter(without).collect();
-        if let Some(queue) = self.waiting.queue(name) {
-            without.into_iter().for_each(|ticket| queue.demote(ticket));
-        }
-    }
-
-    /// Forgets the share of this owner, which has been removed from the key, and puts its upgrades back to
-    /// where they stood in the queue. Returns what was forgotten.
+    /// Forgets the share of this owner, which has been removed from the key. Returns what was forgotten.
     pub(in crate::lock) fn drop_share(
         &mut self,
-        turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Option<Packed> {
         self.waiting.set_sharer(name, owner, None);
-        let known = self.holds.ledger(name.db).forget_share(name.key, owner);
-        self.demote_those_without_share(turn, name);
-        known
+        self.holds.ledger(name.db).forget_share(name.key, owner)
     }
 
     /// Gives an expiry to a string that has none and that a client asks for as a lock, if `lock.orphan-ttl`
@@ -219,7 +198,7 @@ impl Locks {
     }
 
     /// Remembers that this owner holds the lock alone, until `deadline`. If it is a new holder, the holds of
-    /// all other owners are forgotten as overwritten, and upgrades lose their right to come first.
+    /// all other owners are forgotten as overwritten.
     pub(in crate::lock) fn set_holder(
         &mut self,
         name: NameRef<'_>,
@@ -232,7 +211,6 @@ impl Locks {
             return;
         }
         if let Some(queue) = self.waiting.queue(name) {
-            queue.demote_all();
             // While a client waits, the server notifies us of each new value at once.
             if queue.holders().exclusive().is_some() {
                 seen = Seen::AtOnce;

@@ -6,12 +6,10 @@ use std::rc::Rc;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::{Entry, ShareBefore};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Holders;
-use crate::lock::words::{Hold, LAST_MS, Name, NameRef, is_over};
+use crate::lock::words::Name;
 
 /// A hold to be looked at. Its record in the ledger says whether it has to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,23 +54,17 @@ impl Locks {
             return;
         };
         let former = self.holds.former(name, owner, hold);
-        let Some(mut former) = former.filter(|former| former.entry.must_be_given_back()) else {
+        let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };
-        let entry = former.entry;
         if self.keep_for_a_place(name, &former) {
             return;
         }
-        let ledger = self.holds.ledger(name.db);
-        let share = (ledger.share_before(name.key, owner))
-            .filter(|share| entry.delivery.is_unheard() && !is_over(share.deadline, turn.now));
         if !turn.keys.may_write(name) {
             let again = turn.now.plus(PAUSE);
             self.returns.insert((again, given_back));
             return;
         }
-        // If a share is left of an upgrade, the hold is counted when that share ends.
-        former.entry.counted &= share.is_none();
         let reason = if former.entry.delivery.is_unheard() {
             Reason::Undelivered
         } else {
@@ -80,33 +72,7 @@ impl Locks {
         };
         let lost = std::slice::from_ref(&former);
         self.record_lost(name, (reason, Seen::AtOnce), lost, turn.now);
-        if let Some(share) = share {
-            return self.undo_upgrade(turn, name, owner, share);
-        }
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
-    }
-
-    /// Undoes an upgrade: its owner has the share again that it had before.
-    fn undo_upgrade(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        share: ShareBefore,
-    ) {
-        self.waiting.set_holders(name, Holders::Free);
-        self.holds.ledger(name.db).forget(name.key, owner);
-        turn.keys.remove(name);
-        let deadline = share.deadline.map_or(LAST_MS, |end| end.min(LAST_MS));
-        turn.keys.share(name, owner, deadline);
-        self.holds.note_written(name, Hold::Shared, deadline, turn.now);
-        if let Some(entry) = share.entry {
-            let entry = Entry { end: Some(deadline), ..entry };
-            self.holds.ledger(name.db).write(name.key, owner, Hold::Shared, entry);
-        }
-        // Other upgrades of this owner come first in the queue again.
-        self.see_to_joined(turn, name.keep(), Rc::from(owner));
-        self.settle_queue(turn, name);
     }
 }

@@ -47,15 +47,10 @@ impl Locks {
         };
         let (ticket, requests) =
             (self.waiting).enroll(request, &names, until, turn.now, place, newcomer);
-        for &Part { name, fit, .. } in parts {
+        for &name in &names {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queue(name).is_some_and(|queue| queue.len() == 1) {
                 self.take_stock(turn, name);
-            }
-            if fit.is_upgrade()
-                && let Some(queue) = self.waiting.queue(name)
-            {
-                queue.promote(ticket);
             }
         }
         // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
@@ -96,7 +91,7 @@ impl Locks {
             if !fit.is_shut() {
                 continue;
             }
-            let before = self.waiting.before_a_new_one(name, fit.is_upgrade());
+            let before = self.waiting.before_a_new_one(name);
             let before = before.saturating_sub(usize::from(given_up));
             let before = u64::try_from(before).unwrap_or(u64::MAX);
             if before >= most {
@@ -161,7 +156,7 @@ impl Locks {
         if self.waiting.is_place(ticket) && !matches!(outcome, State::Granted(_)) {
             return match outcome {
                 State::TimedOut => self.lapse(ticket),
-                State::Withdrawn => self.end_place(ticket, Ended::ByItsOwner),
+                State::Withdrawn | State::NoUpgrade => self.end_place(ticket, Ended::ByItsOwner),
                 _ => self.end_place(ticket, Ended::Lost),
             };
         }

@@ -70,8 +70,7 @@ impl Locks {
         Vec::new()
     }
 
-    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock, or
-    /// the share from before an upgrade?
+    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock?
     #[inline]
     pub(in crate::lock) fn is_told(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
         // A grant that was not delivered is among the returns, unless another request of this owner may
@@ -82,6 +81,5 @@ impl Locks {
         let ledger = self.holds.ledger(name.db);
         let entry = ledger.of(name.key, owner, hold);
         entry.is_none_or(|entry| !entry.delivery.is_unheard())
-            || ledger.share_before(name.key, owner).is_some()
     }
 }

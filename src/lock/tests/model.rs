@@ -49,12 +49,7 @@ pub struct Hold {
     /// The connection that it ends with; and has that closed?
     tied: Option<u64>,
     closed: bool,
-    /// The share that its owner had before, and has again if no client hears that it has the lock alone.
-    before: Option<Box<Hold>>,
-    /// It had one, which has ended with its connection.
-    had_share: bool,
-    /// It has come about in this moment. Those at the head of a queue come in together, before one of
-    /// them comes to stand before everybody else because it wants the lock alone too.
+    /// It has come about in this moment.
     is_new: bool,
     /// Another client has touched it: what was known of it, if anything was, may count, or not.
     is_loose: bool,
@@ -81,8 +76,6 @@ impl Hold {
             under_way: Vec::new(),
             tied: None,
             closed: false,
-            before: None,
-            had_share: false,
             is_new: true,
             is_loose: false,
             is_known: false,
@@ -141,7 +134,8 @@ pub struct Tally {
     pub adopted: u64,
     pub joined: u64,
     pub upgraded: u64,
-    pub weakened: u64,
+    /// Waits that have ended because their owners came to share what they want alone.
+    pub ended_upgrades: u64,
     pub closed: u64,
     pub unheard: u64,
     pub several_waited: u64,
@@ -252,24 +246,28 @@ impl Model {
         !is_up(waiter.until(), self.now)
     }
 
-    /// Those who wait for this lock: first those who share it and want it alone, then all others; both as
-    /// they came.
+    /// Those who wait for this lock, as they came.
     pub fn queue_of(&self, lock: Lock) -> Vec<&Waiter> {
         let waiting =
             (self.queue.iter()).filter(|waiter| waiter.locks.contains(&lock) && self.lives(waiter));
-        let (mut queue, others): (Vec<_>, Vec<_>) =
-            waiting.partition(|waiter| self.is_upgrade(waiter, lock, false));
-        queue.extend(others);
-        queue
+        waiting.collect()
     }
 
-    /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
-    fn is_upgrade(&self, waiter: &Waiter, lock: Lock, surely: bool) -> bool {
-        let own = self.hold(lock, waiter.plea.owner);
-        waiter.plea.mode == Mode::Exclusive
-            && own.is_some_and(|own| {
-                own.how == How::Shared && !(surely && (own.is_new || own.may_go() || own.is_loose))
-            })
+    /// Does it ask to have one of these locks alone that its owner shares? Surely, or only perhaps?
+    fn is_upgrade(&self, locks: &[Lock], plea: &Plea, surely: bool) -> bool {
+        locks.iter().any(|&lock| {
+            let own = self.hold(lock, plea.owner).filter(|own| own.how == How::Shared);
+            plea.mode == Mode::Exclusive
+                && own.is_some_and(|own| !(surely && (own.may_go() || own.is_loose)))
+        })
+    }
+
+    /// Does this owner wait for any lock but these? Surely, or only perhaps?
+    fn waits_beside(&self, owner: Owner, locks: &[Lock], surely: bool) -> bool {
+        self.queue.iter().any(|one| {
+            let is_beside = one.locks.iter().any(|lock| !locks.contains(lock));
+            one.plea.owner == owner && is_beside && (!surely || self.lives(one))
+        })
     }
 
     /// This one waits no more.

@@ -277,7 +277,7 @@ impl Plain for Server {
     fn was_granted(&self, ticket: Ticket) -> Option<Fence> {
         match self.told.get(&ticket)? {
             Told::Granted(_, fence) => Some(*fence),
-            Told::TimedOut | Told::Denied | Told::SentAway => None,
+            Told::TimedOut | Told::Denied | Told::SentAway | Told::NoUpgrade => None,
         }
     }
 }

@@ -52,6 +52,22 @@ impl Waiting {
         self.waits.of(self.print_of(owner)).count()
     }
 
+    /// Does this owner wait for any lock that is not asked for, if only by a place that sleeps?
+    pub fn waits_beside(
+        &self,
+        owner: &[u8],
+        is_asked: impl Fn(NameRef<'_>) -> bool,
+        now: Now,
+    ) -> bool {
+        let waits = |waiter: &Waiter| {
+            *waiter.owner == *owner
+                && (!waiter.is_up(now) || waiter.state() == State::Asleep)
+                && !waiter.names.iter().all(|name| is_asked(name.borrow()))
+        };
+        let mut its = self.waits.of(self.print_of(owner));
+        its.any(|ticket| self.waiters.get(&ticket).is_some_and(waits))
+    }
+
     pub fn does_wait(&self, owner: &[u8]) -> bool {
         self.tickets_of(owner).next().is_some()
     }

@@ -113,11 +113,4 @@ impl Waiting {
         let waiter = self.waiters.get(&ticket);
         waiter.is_some_and(|waiter| self.in_the_way.0.contains_key(&waiter.print))
     }
-
-    /// Takes the right to come first from all upgrades of a lock, because it has no shares any more.
-    pub fn demote_all(&mut self, name: NameRef<'_>) {
-        if let Some(queue) = self.queue(name) {
-            queue.demote_all();
-        }
-    }
 }

@@ -71,15 +71,12 @@ impl Waiting {
         next
     }
 
-    /// Returns the first waiter of a queue, and whether it comes first as an upgrade, even if it has lost the share
-    /// that makes it one. Lays aside those before it whose channels sleep.
-    pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<(Ticket, bool)> {
+    /// Returns the first waiter of a queue. Lays aside those before it whose channels sleep.
+    pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let queue = self.queue(name)?;
-            let ticket = queue.first()?;
-            let is_upgrade = queue.is_upgrade(ticket);
+            let ticket = self.queue(name)?.first()?;
             if !self.places.channels.any_asleep() || !self.sleeps_by_channel(ticket) {
-                return Some((ticket, is_upgrade));
+                return Some(ticket);
             }
             let moved_up = self.lay_aside(ticket);
             self.calendar.note_all(moved_up);

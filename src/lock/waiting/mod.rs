@@ -139,7 +139,11 @@ impl Waiting {
     pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waiters.get(&ticket)?;
         let has_nothing = match waiter.state() {
-            State::TimedOut | State::Denied | State::SentAway | State::Withdrawn => !waiter.replied,
+            State::TimedOut
+            | State::Denied
+            | State::SentAway
+            | State::Withdrawn
+            | State::NoUpgrade => !waiter.replied,
             State::Waiting | State::Granted(_) | State::Asleep => false,
         };
         waiter.names.first().filter(|_| has_nothing).map(|name| Rc::clone(&name.key))
@@ -293,10 +297,9 @@ impl Waiting {
         self.classes.set(patterns, fits, self.waits.last_ticket());
     }
 
-    /// How many would come before a new request in this queue. An upgrade comes behind other upgrades alone.
-    pub fn before_a_new_one(&self, name: NameRef<'_>, is_upgrade: bool) -> usize {
-        let queue = self.queue_of(name);
-        queue.map_or(0, |queue| if is_upgrade { queue.upgrades().count() } else { queue.len() })
+    /// How many would come before a new request in this queue.
+    pub fn before_a_new_one(&self, name: NameRef<'_>) -> usize {
+        self.queue_of(name).map_or(0, Queue::len)
     }
 
     /// Prints all parts, to be compared.

@@ -19,8 +19,6 @@ fn patience_ends_in_time_whatever_the_wall_clock_does() {
             ask("k", "p", LONG, &["BLOCK", "500", "LIMIT", "2"]),
             args!["LOCK.MACQUIRE", 2, "k", "s", "m", LONG, "BLOCK", 500],
             ask("s", "v", LONG, &["BLOCK", "500"]),
-            // An upgrade.
-            ask("s", "a", LONG, &["BLOCK", "500"]),
         ];
         let mut terms = Vec::new();
         let mut waiters: Vec<_> = (asks.iter())

@@ -2,13 +2,16 @@
 
 use crate::support::*;
 
-const FAMILIES: [&str; 15] = [
+const FAMILIES: [&str; 18] = [
     "ERR",
     "WRONGTYPE",
     "NOTOWNER",
     "DEADLOCK",
     "QUEUEFULL",
     "TOOCOMPLEX",
+    "NOUPGRADE",
+    "ONEWAIT",
+    "REPLACED",
     "EXECABORT",
     "UNBLOCKED",
     "NOPROTO",

@@ -102,27 +102,6 @@ fn a_share_without_an_end_gets_one_by_what_its_owner_asks() {
     assert_same_everywhere(&master, &replica, "k", "-inf");
 }
 
-#[test]
-fn a_share_granted_beside_one_without_an_end_is_taken_back_and_kept_as_it_was() {
-    let (master, replica) = strict_pair();
-    let mut client = master.client();
-    cmd!(client, "ZADD", "k", "inf", MARKER, "1e300", "x");
-    cmd!(client, "LOCK.ACQUIRE", "k", "y", LONG, "SHARED").fence();
-    let waits = args!["LOCK.ACQUIRE", "k", "x", LONG, "BLOCK", 0];
-    let mut upgrade = master.waiter(&waits);
-    let id = upgrade.id();
-    // It is granted the lock alone, and dies in the same moment: it has its share again.
-    let answers = client.pipeline(&[
-        args!["MULTI"],
-        args!["LOCK.RELEASE", "k", "y"],
-        args!["CLIENT", "KILL", "ID", id],
-        args!["EXEC"],
-    ]);
-    assert_eq!(answers[3], [1, 1]);
-    eventually("the share is back", || client.sharers("k") == ["x"]);
-    assert_same_everywhere(&master, &replica, "k", "taken back");
-}
-
 /// Such an expiry others can give to a string too.
 #[test]
 fn a_string_with_an_expiry_beyond_all_time_is_the_same_everywhere_whatever_is_asked() {

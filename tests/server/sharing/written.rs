@@ -169,10 +169,7 @@ fn an_upgrade_is_written_as_one_native_command() {
     let replica = server.replica_without_module();
     let mut client = server.client();
     client.share("k", "a");
-    client.share("k", "b");
-    let mut upgrade = server.waiter_for("k", "a");
-    client.release("k", "b");
-    upgrade.answer().fence();
+    client.acquire("k", "a");
     let ends = cmd!(client, "PEXPIRETIME", "k").int();
     let written = server.aof_commands();
     let line = format!("SET k a PXAT {ends}");

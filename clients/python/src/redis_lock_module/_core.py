@@ -19,6 +19,7 @@ from ._errors import (
     ModuleMissingError,
     NotOwner,
     ends_a_wait,
+    is_about_something_else,
     is_not_owner,
     is_of_another_type,
     lets_nobody_block,
@@ -209,7 +210,7 @@ class Core:
                         raise
                     reply, request.left = None, left_before
                 except ResponseError as error:
-                    request.left = left_before
+                    request.left = left_before and not is_about_something_else(error)
                     if channel and may_not_listen(error):
                         assert ear
                         ear.is_deaf, ear = True, None

@@ -64,6 +64,11 @@ def is_deadlock(error: BaseException) -> bool:
     return isinstance(error, ResponseError) and code_of(error) in ("DEADLOCK", "TOOCOMPLEX")
 
 
+def is_about_something_else(error: ResponseError) -> bool:
+    """The owner has another request that waits, or shares the lock: a release would end that."""
+    return code_of(error) in ("REPLACED", "ONEWAIT", "NOUPGRADE")
+
+
 def is_not_owner(error: ResponseError) -> bool:
     return code_of(error) == "NOTOWNER"
 

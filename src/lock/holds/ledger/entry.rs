@@ -62,12 +62,3 @@ impl Entry {
         (self.tied && !self.closed).then_some(self.client)
     }
 }
-
-/// The share that an owner had before it was granted the lock exclusively. It is kept until the owner has
-/// been told of that grant: if no reply arrives, the owner gets this share back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareBefore {
-    /// When the share ends; none if never.
-    pub deadline: Option<Ms>,
-    pub entry: Option<Entry>,
-}

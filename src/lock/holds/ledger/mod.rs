@@ -18,7 +18,7 @@ mod ties;
 mod token;
 
 pub use delivery::{Delivery, News};
-pub use entry::{Entry, ShareBefore};
+pub use entry::Entry;
 pub use packed::Packed;
 pub use ties::Tie;
 pub use token::Token;
@@ -176,9 +176,9 @@ impl Ledger {
     ) -> Option<T> {
         let (print, secret) = (self.print(key), self.secret);
         let change = |record: &mut Packed| {
-            let before = (record.ties(), record.is_counted());
+            let before = (record.tie(), record.is_counted());
             let changed = change(record);
-            (before, changed, (record.ties(), record.is_counted()))
+            (before, changed, (record.tie(), record.is_counted()))
         };
         let ((before, was_counted), changed, (after, is_counted)) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
@@ -190,11 +190,13 @@ impl Ledger {
         }?;
         self.counted =
             (self.counted).saturating_add(is_counted.into()).saturating_sub(was_counted.into());
-        for client in before.iter().filter(|tie| !after.contains(tie)).flatten() {
-            self.ties.remove(*client, key, Some(owner));
-        }
-        for client in after.iter().filter(|tie| !before.contains(tie)).flatten() {
-            self.ties.add(*client, key, owner);
+        if before != after {
+            if let Some(client) = before {
+                self.ties.remove(client, key, Some(owner));
+            }
+            if let Some(client) = after {
+                self.ties.add(client, key, owner);
+            }
         }
         Some(changed)
     }
@@ -244,36 +246,6 @@ impl Ledger {
             replaced.push(Former { owner, hold: Hold::Shared, entry: before });
         }
         replaced
-    }
-
-    /// Adds the entry of an exclusive grant to an owner that has a share, which ends at `deadline`, and has
-    /// not been told of the grant yet. Keeps the share, so that the owner can get it back; but not one that
-    /// must be given back itself, because no client heard of it or its connection has closed.
-    pub fn upgrade(
-        &mut self,
-        key: &[u8],
-        owner: &[u8],
-        entry: Entry,
-        deadline: Option<Ms>,
-        closed: &BTreeSet<u64>,
-    ) {
-        let share = self.of(key, owner, Hold::Shared);
-        self.write(key, owner, Hold::Exclusive, entry);
-        let ends = |share: Entry| {
-            share.must_be_given_back() || share.tie().is_some_and(|client| closed.contains(&client))
-        };
-        if !share.is_some_and(ends) {
-            let share = ShareBefore { deadline, entry: share };
-            self.change(key, owner, Hold::Exclusive, |record| {
-                record.set_share_before(share);
-            });
-        }
-    }
-
-    /// The share that this owner gets back if it never hears of its exclusive grant.
-    pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
-        let hold = self.exclusive.get(self.print(key))?;
-        (hold.owner.is(owner)).then(|| hold.entry.share_before()).flatten()
     }
 
     /// Notes that the owner has asked for its hold again by this connection; `tied` says whether the hold now
@@ -457,10 +429,7 @@ impl Ledger {
                 let entry = self.of(key, owner, hold);
                 entry.is_some_and(|entry| entry.tied && entry.client == tie.client())
             };
-            // The tie may belong to the share that the owner gets back if its upgrade is not heard of.
-            let before = self.share_before(key, owner).and_then(|share| share.entry);
-            let is_before = before.is_some_and(|share| share.tie() == Some(tie.client()));
-            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) && !is_before {
+            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) {
                 self.ties.remove(tie.client(), key, Some(owner));
             }
         }
@@ -574,7 +543,7 @@ impl Ledger {
         self.holds = self.holds.saturating_sub(shares.len());
         self.counted = self.counted.saturating_sub(shares.counted());
         if shares.any_tied() {
-            for client in shares.entries().flat_map(Packed::ties).flatten() {
+            for client in shares.entries().filter_map(Packed::tie) {
                 self.ties.remove(client, key, None);
             }
         }
@@ -590,7 +559,7 @@ impl Ledger {
         {
             self.reserved.remove(&(end, Box::from(key)));
         }
-        for client in before.entry.ties().into_iter().flatten() {
+        if let Some(client) = before.entry.tie() {
             self.ties.remove(client, key, None);
         }
         self.subtract_hold(before.entry.is_counted());

@@ -4,23 +4,15 @@ use std::fmt;
 use std::num::NonZero;
 
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
+use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::words::{Fence, Slot};
 
 /// An entry in 24 bytes. Almost all entries fit; one that does not is boxed.
 #[derive(Debug)]
 pub enum Packed {
     Usual(Usual),
-    /// An entry that does not fit: its fencing number has changed, it has many replies under way, or it comes
-    /// with a share that its owner may get back.
-    Unusual(Box<Unusual>),
-}
-
-/// An entry that does not fit into [`Usual`].
-#[derive(Debug)]
-pub struct Unusual {
-    entry: Entry,
-    share_before: Option<ShareBefore>,
+    /// An entry that does not fit: its fencing number has changed, or it has many replies under way.
+    Unusual(Box<Entry>),
 }
 
 const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for the tag");
@@ -145,7 +137,7 @@ impl Packed {
     pub fn entry(&self) -> Entry {
         match self {
             Self::Usual(usual) => usual.entry(),
-            Self::Unusual(unusual) => unusual.entry,
+            Self::Unusual(entry) => **entry,
         }
     }
 
@@ -154,7 +146,7 @@ impl Packed {
     pub fn is_told(&self) -> bool {
         match self {
             Self::Usual(usual) => usual.number.get() & TOLD != 0,
-            Self::Unusual(unusual) => unusual.entry.delivery.is_told(),
+            Self::Unusual(entry) => entry.delivery.is_told(),
         }
     }
 
@@ -163,75 +155,42 @@ impl Packed {
     pub fn is_counted(&self) -> bool {
         match self {
             Self::Usual(usual) => usual.number.get() & COUNTED != 0,
-            Self::Unusual(unusual) => unusual.entry.counted,
+            Self::Unusual(entry) => entry.counted,
         }
     }
 
-    /// The share that the owner gets back if it never hears of this grant.
-    pub fn share_before(&self) -> Option<ShareBefore> {
-        match self {
-            Self::Usual(_) => None,
-            Self::Unusual(unusual) => unusual.share_before,
-        }
-    }
-
-    /// The connections with which this hold and the share before it end.
+    /// The connection with which this hold ends.
     #[inline]
-    pub fn ties(&self) -> [Option<u64>; 2] {
+    pub fn tie(&self) -> Option<u64> {
         match self {
-            Self::Usual(usual) => [usual.tie(), None],
-            Self::Unusual(unusual) => {
-                let share = unusual.share_before.and_then(|share| share.entry);
-                [unusual.entry.tie(), share.and_then(|share| share.tie())]
-            }
+            Self::Usual(usual) => usual.tie(),
+            Self::Unusual(entry) => entry.tie(),
         }
     }
 
-    /// Replaces the entry, and keeps the share before it.
+    /// Replaces the entry.
     pub fn set(&mut self, entry: Entry) {
-        self.store(entry, self.share_before());
+        *self = entry.into();
     }
 
-    /// Stores the share that the owner gets back if it never hears of this grant.
-    pub fn set_share_before(&mut self, share: ShareBefore) {
-        self.store(self.entry(), Some(share));
-    }
-
-    /// A waiter that was granted this hold or the share before it, by this number, has ended. Returns true
-    /// if it was this hold. A share of which no client has heard is dropped: the owner won't get it back.
+    /// A waiter that was granted this hold, by this number, has ended. Returns true if it was this hold.
     pub fn reply_ended(&mut self, fence: Fence, heard: bool) -> bool {
         let mut entry = self.entry();
-        if entry.has_had(fence) {
-            entry.delivery.reply_ended(heard);
-            self.set(entry);
-            return true;
+        if !entry.has_had(fence) {
+            return false;
         }
-        if let Some(mut share) = self.share_before()
-            && let Some(entry) = share.entry.as_mut().filter(|entry| entry.has_had(fence))
-        {
-            entry.delivery.reply_ended(heard);
-            let is_unheard = entry.delivery.is_unheard();
-            self.store(self.entry(), (!is_unheard).then_some(share));
-        }
-        false
+        entry.delivery.reply_ended(heard);
+        self.set(entry);
+        true
     }
 
-    /// This connection has closed. Returns whether the hold ends with it, and drops the share before it if
-    /// that ended with the connection.
+    /// This connection has closed. Returns whether the hold ends with it.
     pub fn close(&mut self, client: u64) -> bool {
-        let [hold, share] = self.ties().map(|tie| tie == Some(client));
-        let mut entry = self.entry();
-        entry.closed |= hold;
-        self.store(entry, self.share_before().filter(|_| !share));
-        hold
-    }
-
-    fn store(&mut self, entry: Entry, share_before: Option<ShareBefore>) {
-        // An owner that knows of the exclusive grant never gets the share back.
-        *self = match share_before.filter(|_| !entry.delivery.is_told()) {
-            None => entry.into(),
-            share_before => Self::Unusual(Box::new(Unusual { entry, share_before })),
-        };
+        let ends = self.tie() == Some(client);
+        if ends {
+            self.set(Entry { closed: true, ..self.entry() });
+        }
+        ends
     }
 }
 
@@ -240,7 +199,7 @@ impl From<Entry> for Packed {
     fn from(entry: Entry) -> Self {
         match Usual::try_from(&entry) {
             Some(usual) => Self::Usual(usual),
-            None => Self::Unusual(Box::new(Unusual { entry, share_before: None })),
+            None => Self::Unusual(Box::new(entry)),
         }
     }
 }
@@ -314,7 +273,7 @@ mod tests {
         for (entry, fits) in cases {
             let packed = Packed::from(entry);
             assert_eq!(packed.entry(), entry);
-            assert_eq!(packed.ties(), [entry.tie(), None]);
+            assert_eq!(packed.tie(), entry.tie());
             assert_eq!(matches!(packed, Packed::Usual(_)), fits, "{entry:?}");
         }
     }

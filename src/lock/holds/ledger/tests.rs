@@ -24,7 +24,6 @@ fn entry(fence: Fence) -> Entry {
 const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
 
 /// One change of a ledger, for tables of changes.
-type Deed = fn(&mut Ledger);
 
 #[test]
 fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
@@ -156,53 +155,6 @@ fn ties_go_with_their_entries() {
     assert!(!ledger.has_ties(8));
     assert_eq!(ledger.close(9, usize::MAX).1.len(), 1);
     assert!(!ledger.has_ties(9));
-}
-
-#[test]
-fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
-    let tied = |number, client| Entry {
-        client,
-        tied: true,
-        delivery: Delivery::of(false, 1),
-        ..entry(number)
-    };
-    let upgraded = || {
-        let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.write(b"k", b"a", Hold::Shared, tied(1, 8));
-        ledger.upgrade(b"k", b"a", tied(2, 9), Some(100), &BTreeSet::new());
-        assert_eq!((ledger.sessions(), ledger.holds()), (2, 1));
-        ledger
-    };
-    let share = |ledger: &Ledger| ledger.share_before(b"k", b"a");
-    let deeds: [(Deed, bool, usize); 8] = [
-        // The owner of the exclusive hold asks by another connection, by that of the share, by none.
-        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true), true, 2),
-        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 8, true), true, 1),
-        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 9, false), true, 1),
-        // The connection of the share closes, or that of the exclusive hold.
-        (|ledger| assert_eq!(ledger.close(8, usize::MAX).1, []), false, 1),
-        (|ledger| assert_eq!(ledger.close(9, usize::MAX).1.len(), 1), true, 1),
-        // The reply to the share did not arrive; the reply to the upgrade did.
-        (|ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)), false, 1),
-        (|ledger| assert!(!ledger.reply_ended(b"k", b"a", 2, true)), false, 1),
-        (|ledger| _ = ledger.forget(b"k", b"a"), false, 0),
-    ];
-    for (number, (deed, stays, sessions)) in deeds.into_iter().enumerate() {
-        let mut ledger = upgraded();
-        deed(&mut ledger);
-        assert_eq!(share(&ledger).is_some(), stays, "deed {number}");
-        assert_eq!(ledger.sessions(), sessions, "deed {number}");
-    }
-    let mut ledger = upgraded();
-    assert!(!ledger.reply_ended(b"k", b"a", 1, true));
-    assert!(ledger.reply_ended(b"k", b"a", 2, false), "the upgrade was not heard of");
-    let kept = share(&ledger).and_then(|share| share.entry);
-    assert!(kept.is_some_and(|share| share.delivery.is_told()));
-    // A share that must be given back itself is not kept.
-    let unheard = Entry { delivery: Delivery::of(false, 0), ..tied(1, 8) };
-    ledger.write(b"k", b"a", Hold::Shared, unheard);
-    ledger.upgrade(b"k", b"a", tied(3, 9), None, &BTreeSet::new());
-    assert_eq!(share(&ledger), None);
 }
 
 /// A simple ledger to compare with: for each key how it is held, and the entries by owner.

@@ -46,8 +46,6 @@ pub struct Hold {
     closed: bool,
     /// It has to be claimed.
     unclaimed: bool,
-    /// The share that its owner had before, and has again if no client hears that it has the lock alone.
-    before: Option<Box<Hold>>,
     /// Is it known whether a release ends a hold that its owner knows of?
     is_clear: bool,
     /// After a step of the clock its key may have gone a moment too early, as if in time.
@@ -147,15 +145,6 @@ impl Book {
     pub fn begin(&mut self, now: Ms, server: &Server) {
         self.now = now;
         self.see_no_locks(server);
-        for hold in &mut self.holds {
-            // The lock alone is over, and the share that was before it may not be.
-            if hold.until.is_some_and(|until| until < now)
-                && let Some(before) = hold.before.take()
-                && !hold.told
-            {
-                *hold = *before;
-            }
-        }
         self.holds.retain(|hold| hold.until.is_none_or(|until| until >= now));
         for hold in &mut self.holds {
             hold.is_loose = self.is_stepped && hold.until.is_some_and(|until| until < now + EARLY);
@@ -263,10 +252,6 @@ impl Book {
     pub fn closed(&mut self, client: u64) {
         for hold in &mut self.holds {
             hold.closed |= hold.tied == Some(client);
-            // A release in this turn still ends it.
-            if let Some(before) = &mut hold.before {
-                before.closed |= before.tied == Some(client);
-            }
         }
         for wait in &mut self.waits {
             wait.closed |= wait.ask.session && wait.client == client;
@@ -318,6 +303,9 @@ impl Book {
             let shut = self.what_is_in_the_way(&wait.ask, at, false);
             ensure(has_no_need || shut.is_some(), || {
                 format!("{} waits for what it could have", OWNERS[wait.ask.owner])
+            })?;
+            ensure(!self.is_upgrade(&wait.ask, true), || {
+                format!("{} shares what it waits to have alone", OWNERS[wait.ask.owner])
             })?;
         }
         Ok(())

@@ -85,7 +85,7 @@ impl AddAssign for Tally {
         self.adopted += other.adopted;
         self.joined += other.joined;
         self.upgraded += other.upgraded;
-        self.weakened += other.weakened;
+        self.ended_upgrades += other.ended_upgrades;
         self.closed += other.closed;
         self.several_waited += other.several_waited;
         self.several_granted += other.several_granted;
@@ -119,7 +119,7 @@ impl Counts {
             ("held by another's write", rare.adopted * 10),
             ("held by another waiter of the owner", rare.joined),
             ("upgraded", rare.upgraded),
-            ("a share again", rare.weakened * 80),
+            ("waits that ended as upgrades", rare.ended_upgrades * 10),
             ("released with its connection", rare.closed),
             ("waits for several", rare.several_waited),
             ("several granted to a waiter", rare.several_granted),
@@ -127,7 +127,7 @@ impl Counts {
             ("limited", rare.limited),
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
-            ("upgrades refused", rare.upgrades_refused * 10),
+            ("upgrades refused", rare.upgrades_refused),
             ("too many wait", rare.full * 40),
             ("more wait than the request lets", rare.behind),
             ("strings that were given an end", rare.adopted_orphans * 40),

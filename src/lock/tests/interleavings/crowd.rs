@@ -242,6 +242,7 @@ impl Crowd {
                 self.counts.deadlocks += 1;
                 self.goes(plea.owner);
             }
+            Err(Refusal::NoUpgrade) => self.goes(plea.owner),
             Ok(other @ Acquired::Place(_)) => return Err(format!("{other:?}")),
             Err(other) => return Err(format!("{other:?}")),
         }

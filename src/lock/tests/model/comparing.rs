@@ -1,6 +1,6 @@
 //! What `LOCK.INFO` shows, and what the keys say, is what is known.
 
-use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
+use super::{Hold, Model, Verdict, earlier, ensure, is_over};
 use crate::lock::engine::report::{Holder, Report};
 use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
@@ -8,12 +8,7 @@ use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
 
 impl Model {
     /// Looks at each lock, as an operator does. These keys have expired just now.
-    pub(super) fn compare(
-        &mut self,
-        server: &mut Server,
-        expired: &[Lock],
-        around: &Around,
-    ) -> Verdict {
+    pub(super) fn compare(&mut self, server: &mut Server, expired: &[Lock]) -> Verdict {
         for lock in LOCKS {
             let report = match info(server, lock) {
                 Err(NotALock) => {
@@ -26,7 +21,7 @@ impl Model {
             let found = report.as_ref().map_or(&[][..], |report| &report.holders);
             let how = report.as_ref().and_then(|report| report.hold);
             self.compare_holders(server, lock, how, found, expired)?;
-            self.compare_queue(lock, report.as_ref(), around)?;
+            self.compare_queue(lock, report.as_ref())?;
             if !self.is_stepped {
                 self.compare_key(server, lock)?;
             }
@@ -48,20 +43,7 @@ impl Model {
         let mine: Vec<Hold> = (self.holds).extract_if(.., |hold| hold.lock == lock).collect();
         let mut mistaken = Vec::new();
         for mut hold in mine {
-            let mut at = how.and_then(|how| find(&found, how, &hold));
-            if at.is_none()
-                && hold.is_unheard()
-                && !hold.is_loose
-                && let Some(mut share) =
-                    hold.before.take_if(|share| !is_over(share.until, self.now))
-            {
-                share.is_early |= hold.is_early || hold.closed;
-                share.is_new = true;
-                at = how.and_then(|how| find(&found, how, &share));
-                hold = *share;
-                self.tally.weakened += 1;
-            }
-            let Some(at) = at else {
+            let Some(at) = how.and_then(|how| find(&found, how, &hold)) else {
                 self.may_be_gone(server, &hold)?;
                 let is_its = hold.is_loose && hold.fence.is_some() && !hold.is_given_back();
                 mistaken.extend(is_its.then_some(hold.owner));
@@ -146,8 +128,7 @@ impl Model {
     }
 
     /// A key of another client that was over may last again, when the clock is set back. And one that a client wrote
-    /// in the moment in which an upgrade of the same owner was to be given back may be mistaken for that: its owner
-    /// has its share again then.
+    /// in the moment in which a hold of the same owner was to be given back may be mistaken for that.
     fn may_have_come(
         &mut self,
         server: &Server,
@@ -176,22 +157,17 @@ impl Model {
         Ok(())
     }
 
-    /// Who stands before everybody else is found out when the lock is looked at.
-    fn compare_queue(&self, lock: Lock, report: Option<&Report>, around: &Around) -> Verdict {
+    /// All are shown as they came.
+    fn compare_queue(&self, lock: Lock, report: Option<&Report>) -> Verdict {
         let shown = report.map_or(&[][..], |report| &report.waiters);
         let clients = shown.iter().map(|waiter| waiter.client);
         let is_up = |client: &u64| {
             let mut waiters = self.queue.iter();
             waiters.any(|one| one.plea.client == *client && !self.lives(one))
         };
-        let mut shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
-        let mut right: Vec<u64> =
+        let shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
+        let right: Vec<u64> =
             (self.queue_of(lock).iter()).map(|waiter| waiter.plea.client).collect();
-        // Of more than may share it no client is seen to stand before the others.
-        if !around.rests || around.late.contains(&lock) || self.are_too_many(lock) {
-            shown.sort_unstable();
-            right.sort_unstable();
-        }
         ensure(shown == right, || {
             format!("{lock:?}: {shown:?} wait, and not {right:?}: {:?}", self.queue)
         })

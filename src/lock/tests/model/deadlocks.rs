@@ -152,7 +152,6 @@ impl Model {
                     && one.locks.contains(&lock)
                     && self.lives(one)
                     && conflicts
-                    && own.is_none()
             });
             found.extend(before.map(|one| one.plea.owner));
         }

@@ -1,7 +1,6 @@
 //! What a server has done in one go: what came before the reply, the reply, and what came after.
 
 use super::{Hold, Model, Verdict, Waiter, ensure};
-use crate::lock::fence::Fence;
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
 use crate::lock::waiting::queue::waiter::State;
@@ -35,8 +34,9 @@ impl Deed<'_> {
     }
 }
 
-/// A waiter, and what it was granted; None if that was denied.
-type Grant = (Ticket, Option<Fence>);
+/// A waiter whose turn has come: it was granted what it waits for, or denied it, or its owner has come to share what
+/// it wants alone.
+type Turn = (Ticket, State);
 
 /// Before which grant holds are given back, and of which locks.
 #[derive(Clone, Debug)]
@@ -67,11 +67,12 @@ impl Model {
         self.expired(&happened.expired, server);
         self.no_locks = LOCKS.into_iter().filter(|&lock| is_no_lock(server, lock)).collect();
         self.withdraws(deed);
-        let mut grants: Vec<Grant> = Vec::new();
+        let mut grants: Vec<Turn> = Vec::new();
         for &(ticket, state) in &happened.decided {
             match state {
-                State::Granted(fence) => grants.push((ticket, Some(fence))),
-                State::Denied => grants.push((ticket, None)),
+                State::Granted(_) | State::Denied | State::NoUpgrade => {
+                    grants.push((ticket, state));
+                }
                 other => self.decided(ticket, other, deed)?,
             }
         }
@@ -119,17 +120,15 @@ impl Model {
 
     fn gives_back(&mut self, of: &[Lock]) {
         let goes = |hold: &mut Hold| hold.is_given_back() && of.contains(&hold.lock);
-        let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
-        let shares = self.shares_before(gone);
-        self.holds.extend(shares);
+        self.holds.extract_if(.., goes).for_each(drop);
     }
 
-    fn before_the_deed(&self, deed: Deed<'_>, grants: &[Grant]) -> usize {
+    fn before_the_deed(&self, deed: Deed<'_>, grants: &[Turn]) -> usize {
         match deed {
             Deed::Acquire(.., Ok(Acquired::Held(fence))) if *fence > self.highest => {
-                let after = |grant: &Grant| grant.1.is_some_and(|one| one > *fence);
+                let after = |grant: &Turn| matches!(grant.1, State::Granted(one) if one > *fence);
                 // A retry of what a waiter of its owner has just been granted comes last.
-                let is_retry = grants.iter().any(|grant| grant.1 == Some(*fence));
+                let is_retry = grants.iter().any(|grant| grant.1 == State::Granted(*fence));
                 let after = grants.iter().position(after).filter(|_| !is_retry);
                 after.unwrap_or(grants.len())
             }
@@ -142,7 +141,7 @@ impl Model {
     fn does(
         &mut self,
         deed: Deed<'_>,
-        grants: &[Grant],
+        grants: &[Turn],
         before: usize,
         given_back: Option<&GivenBack>,
     ) -> Verdict {
@@ -153,8 +152,8 @@ impl Model {
             if at == before {
                 self.did(deed)?;
             }
-            if let Some(&(ticket, fence)) = grants.get(at) {
-                self.grant_to_waiter(ticket, fence)?;
+            if let Some(&(ticket, state)) = grants.get(at) {
+                self.turn_comes(ticket, state)?;
             }
         }
         Ok(())
@@ -176,7 +175,7 @@ impl Model {
         for &(ticket, heard) in &happened.ended {
             self.ended(ticket, heard);
         }
-        self.compare(server, &happened.expired, around)?;
+        self.compare(server, &happened.expired)?;
         self.is_stepping = false;
         self.counted.compare(server)?;
         self.was_resting = around.rests && around.late.is_empty();

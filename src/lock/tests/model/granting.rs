@@ -1,8 +1,9 @@
 //! Was this grant allowed? Then it is written down.
 
-use super::{Hold, Model, Verdict, Waiter, ensure, is_over};
+use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {
@@ -14,6 +15,10 @@ impl Model {
         at: Option<Ticket>,
         surely: bool,
     ) -> Option<String> {
+        let is_upgrade = self.is_upgrade(locks, plea, surely);
+        if is_upgrade && (at.is_some() || self.waits_beside(plea.owner, locks, surely)) {
+            return Some(format!("an upgrade does not wait, nor beside a wait: {plea:?}"));
+        }
         let mut locks = locks.iter();
         locks.find_map(|&lock| self.what_keeps(lock, plea, at, surely))
     }
@@ -57,7 +62,7 @@ impl Model {
             one.locks.contains(&lock)
                 && self.lives(one)
                 && Some(one.ticket) != at
-                && (at.is_none_or(|at| one.ticket < at) || self.is_upgrade(one, lock, surely))
+                && at.is_none_or(|at| one.ticket < at)
         };
         let first = self.queue.iter().find(is_before);
         first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
@@ -68,12 +73,18 @@ impl Model {
         self.holders(lock).count() as u64 > self.limits.max_sharers
     }
 
-    /// A waiter was granted what it waited for, or denied it when its turn came.
-    pub(super) fn grant_to_waiter(&mut self, ticket: Ticket, fence: Option<Fence>) -> Verdict {
+    /// A waiter was granted what it waited for, or denied it when its turn came; or its owner has come to share
+    /// what it wants alone.
+    pub(super) fn turn_comes(&mut self, ticket: Ticket, state: State) -> Verdict {
         let waiter = self.leaves(ticket)?;
-        ensure(waiter.barred == fence.is_none(), || format!("{fence:?} for {waiter:?}"))?;
-        ensure(self.lives(&waiter), || format!("granted when its time was up: {waiter:?}"))?;
-        let Some(fence) = fence else {
+        ensure(self.lives(&waiter), || format!("{state:?} when its time was up: {waiter:?}"))?;
+        if state == State::NoUpgrade {
+            self.tally.ended_upgrades += 1;
+            let is_upgrade = self.is_upgrade(&waiter.locks, &waiter.plea, false);
+            return ensure(is_upgrade, || format!("no upgrade, but {state:?}: {waiter:?}"));
+        }
+        ensure(waiter.barred == (state == State::Denied), || format!("{state:?} for {waiter:?}"))?;
+        let State::Granted(fence) = state else {
             let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(ticket), true);
             return why.map_or(Ok(()), |why| Err(format!("denied before its turn: {why}")));
         };
@@ -180,9 +191,6 @@ impl Model {
                 let is_clear = own.as_ref().is_none_or(|own| !(own.may_go() || own.must_go()));
                 let is_new = is_clear.then_some(own.is_none());
                 self.tally.upgraded += u64::from(own.is_some());
-                // No client goes back to a share that is to be given back itself.
-                let share = own.filter(|share| !share.must_go());
-                hold.before = share.map(Box::new);
                 let shared = self.holders(lock).any(|hold| hold.is_new);
                 self.tally.together += u64::from(shared && waiter.is_some());
                 self.make_room_for(&hold);
@@ -198,27 +206,10 @@ impl Model {
         is_new
     }
 
-    /// A client that was there was to go, or has the share again that it had before.
+    /// A client that was there was to go.
     fn make_room_for(&mut self, new: &Hold) {
         let both_share = |hold: &Hold| hold.how == How::Shared && new.how == How::Shared;
-        let goes = |hold: &mut Hold| hold.lock == new.lock && !both_share(hold);
-        let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
-        if new.how == How::Shared {
-            let shares = self.shares_before(gone);
-            self.tally.weakened += shares.len() as u64;
-            self.holds.extend(shares);
-        }
-    }
-
-    /// The shares that are left of these, where they last still. With a connection that has closed the share may
-    /// go as well: it does if the upgrade may still be heard of by another.
-    pub(super) fn shares_before(&self, gone: Vec<Hold>) -> Vec<Hold> {
-        let shares = gone.into_iter().filter_map(|hold| {
-            let mut share = *hold.before?;
-            share.is_early |= hold.is_early || hold.closed;
-            Some(share)
-        });
-        shares.filter(|share| !is_over(share.until, self.now)).collect()
+        self.holds.retain(|hold| hold.lock != new.lock || both_share(hold));
     }
 
     pub(super) fn remove(&mut self, lock: Lock, owner: Owner) -> Option<Hold> {
@@ -232,7 +223,6 @@ impl Hold {
     /// Its owner has learnt of it.
     pub(super) fn is_told(&mut self) {
         self.told = true;
-        self.before = None;
     }
 
     /// A command of ours has it end then.
@@ -248,12 +238,6 @@ impl Hold {
             self.under_way.remove(at);
             if heard {
                 self.is_told();
-            }
-        }
-        if let Some(before) = &mut self.before {
-            before.ended(ticket, heard);
-            if before.must_go() {
-                self.before = None;
             }
         }
     }

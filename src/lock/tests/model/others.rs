@@ -103,10 +103,6 @@ impl Model {
     pub(super) fn closed(&mut self, client: u64) {
         for hold in &mut self.holds {
             hold.closed |= hold.tied == Some(client);
-            // No client goes back to a share that ends with this connection.
-            if (hold.before.as_ref()).is_some_and(|share| share.tied == Some(client)) {
-                (hold.before, hold.had_share) = (None, true);
-            }
         }
     }
 }

@@ -18,10 +18,9 @@ impl Model {
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
         let shut = self.in_the_way(locks, plea, None, false).is_some();
         ensure(shut, || format!("{plea:?} could have {locks:?}, and gets {got:?}"))?;
-        let waits = plea.patience != Patience::Try && !self.limits.drain;
-        let is_upgrade = locks.len() == 1
-            && self.hold(locks[0], plea.owner).is_some()
-            && plea.mode == Mode::Exclusive;
+        // An upgrade does not wait.
+        let [surely, perhaps] = [true, false].map(|surely| self.is_upgrade(locks, plea, surely));
+        let waits = plea.patience != Patience::Try && !self.limits.drain && !surely;
         let right = match got {
             Err(Refusal::NotALock(_)) => no_lock,
             _ if no_lock => false,
@@ -35,7 +34,11 @@ impl Model {
             }
             Ok(Acquired::Busy) => {
                 self.counted.busy += 1;
-                !waits
+                plea.patience == Patience::Try || self.limits.drain && !surely
+            }
+            Err(Refusal::NoUpgrade) => {
+                self.tally.upgrades_refused += 1;
+                perhaps && plea.patience != Patience::Try
             }
             Ok(Acquired::Waiting(ticket)) => {
                 self.tally.several_waited += u64::from(locks.len() > 1);
@@ -58,7 +61,6 @@ impl Model {
             Err(Refusal::Deadlock(deadlock)) => {
                 self.counted.deadlocks += 1;
                 self.tally.deadlocks += 1;
-                self.tally.upgrades_refused += u64::from(is_upgrade);
                 self.judge_deadlock(locks, plea, Some(deadlock))?;
                 waits
             }
@@ -82,15 +84,12 @@ impl Model {
     /// May so many come before this request, and are they too many for it? Those whose time is up may count,
     /// until that has been seen.
     fn is_behind(&self, lock: Lock, plea: &Plea, before: u64) -> bool {
-        let is_alone = plea.mode == Mode::Exclusive;
-        let upgrades = |waiter: &Waiter| !is_alone || self.is_upgrade(waiter, lock, false);
-        let own = self.hold(lock, plea.owner);
         let all = self.queue.iter().filter(|one| one.locks.contains(&lock));
-        let most = all.filter(|one| own.is_none() || upgrades(one)).count() as u64;
+        let most = all.count() as u64;
         before <= most && plea.max_queue.is_some_and(|max_queue| before >= max_queue)
     }
 
-    /// Do few enough wait before this request? One that shares the lock may come first.
+    /// Do few enough wait before this request? It waits for nothing in the queue of a lock that its owner holds.
     fn may_join(&self, lock: Lock, plea: &Plea) -> bool {
         let before = self.queue_of(lock).len() as u64;
         self.hold(lock, plea.owner).is_some()
@@ -119,13 +118,9 @@ impl Model {
             let Some(hold) = self.remove(lock, owner) else {
                 continue;
             };
-            // It has been told that it has this, or that it has had less.
-            let hears = |hold: &super::Hold| hold.told || !hold.under_way.is_empty();
-            let lasts = |share: &super::Hold| hears(share) && !share.is_early;
-            let knows = hears(&hold) || hold.before.as_deref().is_some_and(lasts);
-            let may_know = knows || hold.before.is_some() || hold.had_share;
+            let knows = hold.told || !hold.under_way.is_empty();
             least += usize::from(knows && !hold.is_loose);
-            most += usize::from(may_know || hold.is_loose);
+            most += usize::from(knows || hold.is_loose);
         }
         ensure(got.as_ref().is_ok_and(|got| (least..=most).contains(got)), || {
             format!("{owner} releases {locks:?}: {got:?}, not {least} to {most}")

@@ -194,55 +194,6 @@ fn two_waiters_of_one_owner_wait_for_both() {
 }
 
 #[test]
-fn an_upgrade_waits_for_those_who_share_and_for_none_in_the_queue() {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    server.takes(&[A], sharing("ben"));
-    server.takes(&[B], alone("ann"));
-    // The writer waits for ann in two ways, and stands behind her.
-    server.queues(&[A, B], alone("cid"));
-    assert!(!server.is_refused(&[A], alone("ann")));
-    assert!(server.is_refused(&[B], alone("ben")), "ann waits for ben");
-}
-
-#[test]
-fn two_that_wait_for_a_share_and_for_an_upgrade_are_a_deadlock() {
-    // Both readers come in together, and then each waits for the other.
-    let mut server = server();
-    server.takes(&[A], alone("writer"));
-    server.queues(&[A], sharing("ann"));
-    server.queues(&[A], sharing("ben"));
-    server.queues(&[A], alone("ann"));
-    assert!(server.is_refused(&[A], alone("ben")));
-}
-
-#[test]
-fn those_who_come_in_together_are_in_each_others_way_before_one_of_them_lets_go() {
-    // cid and ben come to share b together. So there is no permit of two for ann, and ben, who wants
-    // more, comes to stand before her; and she stands before him in the other queue.
-    let mut server = server();
-    server.takes(&[A], alone("dot"));
-    server.takes(&[B], alone("eve"));
-    server.queues(&[A, B], limited("cid", 1));
-    server.queues(&[B], sharing("ben"));
-    server.queues(&[A, B], limited("ann", 2));
-    assert!(server.is_refused(&[A, B], alone("ben")));
-}
-
-#[test]
-fn who_can_only_come_in_after_another_has_let_go_is_not_in_its_way_before() {
-    // ann and ben come in together, and ben stands before all others then: before eve in both queues.
-    let mut server = server();
-    server.takes(&[A, B], alone("cid"));
-    server.queues(&[A, B], limited("ann", 1));
-    server.queues(&[A], sharing("ben"));
-    server.queues(&[A], limited("dot", 2));
-    server.queues(&[A], sharing("eve"));
-    server.queues(&[A], alone("ben"));
-    assert!(!server.is_refused(&[A, B], alone("eve")));
-}
-
-#[test]
 fn waiters_that_have_gone_are_in_no_deadlock() {
     let fates: [(&str, Fate); 4] = [
         ("killed", Server::kill),
@@ -461,45 +412,6 @@ fn what_an_owner_waits_for_several_times_is_no_deadlock() {
 }
 
 #[test]
-fn a_reader_waits_for_an_upgrade_that_came_later_though_no_other_is_before_it() {
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[A], sharing(owner));
-    }
-    server.takes(&[B], alone("reader"));
-    server.takes(&[C], alone("cid"));
-    server.queues(&[C], alone("ann"));
-    let writer = server.queues(&[A, C], alone("writer"));
-    server.queues(&[A], sharing("reader"));
-    server.queues(&[A], alone("ann"));
-    server.kill(writer);
-    server.turn();
-    let found = deadlock(&mut server, &[B], alone("ben"));
-    let right = [
-        link("ben", B, Claim::Holds),
-        link("reader", A, Claim::ComesFirst),
-        link("ann", A, Claim::Holds),
-    ];
-    assert_eq!(found, right);
-}
-
-#[test]
-fn those_who_came_before_an_upgrade_wait_for_it_too() {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    server.takes(&[A], sharing("ben"));
-    server.takes(&[B], alone("cid"));
-    server.queues(&[A], alone("cid"));
-    let ann = server.queues(&[A], alone("ann"));
-    // cid waits for both, so neither may wait for cid.
-    assert!(server.is_refused(&[B], alone("ben")));
-    server.release(A, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-    assert!(server.is_refused(&[B], alone("ann")));
-}
-
-#[test]
 fn of_a_lower_limit_more_holders_have_to_go() {
     let mut server = server();
     for owner in ["ann", "ben", "cid"] {
@@ -538,25 +450,15 @@ fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer
 }
 
 #[test]
-fn an_upgrade_beside_more_sharers_than_may_be_does_not_wait_for_those_that_came_before_it() {
-    let mut server = server_like(Flavour { max_sharers: Some(1), ..Flavour::default() });
-    server.takes(&[A], sharing("ann"));
-    let dot = (b"dot".to_vec(), Some(server.now().ms() + 100));
-    server.foreign(Write::ZAdd(A, vec![dot]));
-    server.turn();
-    let ben = server.queues(&[C, A], alone("ben"));
-    let ann = server.queues(&[A], alone("ann"));
-    assert_eq!(server.queue(A), [ann, ben]);
-}
-
-#[test]
 fn a_share_without_an_end_is_in_the_way_for_as_long_as_another_s_share_keeps_the_key() {
     let mut server = server();
     server.takes(&[LOCK], Plea { ttl: 15, ..sharing("ann") });
-    server.queues(&[LOCK, OTHER], alone("ben"));
+    server.takes(&[OTHER], alone("eve"));
+    server.queues(&[LOCK], alone("dot"));
     server.foreign(Write::ZAdd(LOCK, vec![(b"ben".to_vec(), None)]));
+    server.queues(&[OTHER], alone("ben"));
     server.at(1);
     server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ann") });
     server.at(20);
-    assert!(server.is_refused(&[LOCK], alone("ann")));
+    assert!(server.is_refused(&[LOCK], alone("eve")));
 }

@@ -130,29 +130,6 @@ fn a_grant_is_not_known_to_be_heard_before_its_connection_has_outlived_the_turn(
 }
 
 #[test]
-fn a_share_that_gave_way_to_an_unheard_grant_is_kept_apart_from_the_next_one() {
-    let mut server = late_server();
-    let share = sharing("ben");
-    server.takes(&[LOCK], share);
-    server.takes(&[LOCK], sharing("ann"));
-    let alone = alone("ben");
-    server.queues(&[LOCK], alone);
-    server.release(LOCK, "ann").unwrap();
-    // The first is confirmed when the second is on its way.
-    server.falls_asleep();
-    server.release(LOCK, "ben").unwrap();
-    server.takes(&[LOCK], share);
-    server.takes(&[LOCK], sharing("ann"));
-    let second = server.queues(&[LOCK], alone);
-    server.release(LOCK, "ann").unwrap();
-    server.doom(second);
-    server.turn();
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
-    assert_eq!(server.holder(), None, "it is a share again");
-}
-
-#[test]
 fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
     let hears: [(&str, Deed); 3] = [
         ("ACQUIRE", |server| {
@@ -270,15 +247,14 @@ fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_
     for (write, release, released) in writes {
         let mut server =
             server_like(Flavour { answers: Answers::Late, says_how: false, ..Flavour::default() });
-        server.takes(&[LOCK], sharing("ann"));
         server.takes(&[LOCK], sharing("ben"));
-        let upgrade = server.waits("ann", 100);
+        let ann = server.waits("ann", 100);
         server.release(LOCK, "ben").unwrap();
         assert_eq!(server.holder(), held("ann", 100));
         server.foreign(write.clone());
         assert_eq!(release(&mut server), released, "{write:?}");
         server.set(LOCK, token("ann", Some(START + 50)));
-        server.kill(upgrade);
+        server.kill(ann);
         server.at(0);
         assert_eq!(server.holder(), held("ann", 50), "{write:?}");
     }

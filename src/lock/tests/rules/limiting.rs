@@ -47,11 +47,12 @@ fn in_a_quarantine_no_client_joins_those_who_share_a_lock() {
 fn in_a_quarantine_no_client_gets_a_stronger_mode() {
     let mut server = quarantined(ann_shares_it);
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-    let ann = server.queues(&[LOCK], alone("ann"));
+    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
+    assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
     server.at(999);
-    assert_eq!(server.was_granted(ann), None);
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
     server.at(1000);
-    assert!(server.was_granted(ann).is_some());
+    server.gets("ann", 10);
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn an_owner_that_holds_some_of_it_gets_no_place() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));
-    assert_eq!(server.asks_for_it("ann"), Err(Refusal::HoldsSome));
+    assert_eq!(server.asks_for_it("ann"), Err(Refusal::NoUpgrade));
     server.takes(&[OTHER], alone("ann"));
     let asks = server.asks(&[OTHER, THIRD], in_queue(alone("ann")));
     assert_eq!(asks, Err(Refusal::HoldsSome));

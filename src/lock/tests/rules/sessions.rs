@@ -205,20 +205,6 @@ fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
 }
 
 #[test]
-fn no_client_goes_back_to_a_share_whose_connection_has_closed() {
-    let mut server = late_server();
-    let client = server.connect();
-    server.takes(&[LOCK], tied(sharing("ann"), client));
-    server.takes(&[LOCK], sharing("ben"));
-    let ann = server.waits("ann", 10);
-    server.release(LOCK, "ben").unwrap();
-    server.close(client);
-    server.kill(ann);
-    server.at(0);
-    assert!(server.keys.keys.is_empty());
-}
-
-#[test]
 fn what_ends_with_a_connection_ends_when_that_is_possible_again() {
     let (mut server, client) = session();
     server.keys.closed.insert(LOCK);
@@ -338,22 +324,4 @@ fn what_comes_after_a_flush_is_tied_to_no_client() {
     server.close(client);
     server.at(0);
     assert_eq!(server.holder(), held("ann", 100));
-}
-
-#[test]
-fn a_share_still_ends_with_its_connection_when_other_slots_have_left_and_no_client_heard_of_its_upgrade()
- {
-    let mut server = server_like(Flavour { in_cluster: true, ..Flavour::default() });
-    let client = server.connect();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], tied(sharing("ben"), client));
-    let session = false;
-    let upgrade = Plea { session, ..tied(alone("ben"), client) };
-    server.queues(&[LOCK], upgrade);
-    server.release(LOCK, "ann").unwrap();
-    server.locks.slots_left(&[3..=3]);
-    server.tick();
-    server.close(client);
-    server.at(0);
-    assert_eq!(server.keys.get(LOCK), None);
 }

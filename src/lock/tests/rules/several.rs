@@ -236,21 +236,6 @@ fn shares_of_several_are_held_beside_others() {
 }
 
 #[test]
-fn an_upgrade_of_several_comes_when_it_is_the_only_holder_of_each() {
-    let mut server = server();
-    server.takes(&BOTH, sharing("ann"));
-    server.takes(&[LOCK], sharing("ben"));
-    server.takes(&[OTHER], sharing("cid"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert_eq!(server.was_granted(ann), None);
-    server.release(OTHER, "cid").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-}
-
-#[test]
 fn grants_that_no_client_heard_of_are_taken_back_on_all() {
     let mut server = late_server();
     server.takes(&BOTH, alone("ann"));
@@ -399,7 +384,7 @@ fn a_client_that_comes_to_hold_several_has_all_its_other_waiters_replied_to() {
     server.queues(&[THIRD, LOCK, OTHER], sharing("ann"));
     server.queues(&[LOCK], limited("eve", 1));
     let one = server.queues(&[LOCK], limited("ann", 1));
-    let two = server.queues(&[THIRD, LOCK], alone("ann"));
+    let two = server.queues(&[THIRD, LOCK], sharing("ann"));
     server.release(LOCK, "cid").unwrap();
     server.turn();
     assert!(server.was_granted(one).is_some() && server.was_granted(two).is_some());

@@ -101,18 +101,6 @@ fn the_queue_of_a_lock_that_its_owner_holds_does_not_count() {
 }
 
 #[test]
-fn an_upgrade_waits_behind_no_others() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], sharing("ben"));
-    server.waits("cid", 100);
-    server.queues(&[LOCK], behind(1, alone("ann")));
-    let second = server.asks(&[LOCK], behind(1, alone("ben")));
-    assert_eq!(second, Err(Refusal::Behind(1)));
-    assert!(server.is_refused(&[LOCK], alone("ben")));
-}
-
-#[test]
 fn where_no_client_waits_none_is_refused() {
     let mut server = server();
     server.gets("ann", 100);
@@ -131,15 +119,4 @@ fn a_waiter_that_has_left_makes_room() {
     assert_eq!(full, Err(Refusal::Behind(1)));
     server.unblock(ben);
     server.queues(&[LOCK], behind(1, alone("cid")));
-}
-
-#[test]
-fn an_upgrade_that_has_left_makes_room_at_once_also_if_it_waited_for_several_locks() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], sharing("ben"));
-    server.waits("ann", 100);
-    server.queues(&[LOCK, OTHER], alone("ann"));
-    server.release(OTHER, "ann").unwrap();
-    server.queues(&[LOCK], behind(2, alone("ann")));
 }

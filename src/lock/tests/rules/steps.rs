@@ -203,24 +203,6 @@ fn one_sharer_whose_key_has_gone_too_early_lets_go_and_the_others_keep_their_sha
 }
 
 #[test]
-fn a_share_that_another_client_has_prolonged_ends_by_the_wall_clock_when_it_is_left_of_an_upgrade()
-{
-    let mut server = late_server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    server.foreign(Write::ZAdd(LOCK, vec![(b"ann".to_vec(), Some(START + 200))]));
-    server.foreign(Write::PExpireAt(LOCK, START + 200));
-    let ann = server.waits("ann", 500);
-    server.release(LOCK, "ben").unwrap();
-    server.kill(ann);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
-    server.step(-1000);
-    assert_eq!(server.check(LOCK, "ann").unwrap(), Some(Left::Ms(1200)));
-}
-
-#[test]
 fn a_share_whose_key_went_just_before_its_end_does_not_come_back_with_that_of_the_next() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
@@ -247,19 +229,6 @@ fn a_swap_ends_holds_whose_keys_have_gone_too_early() {
     server.foreign(Write::Swap(0, 1));
     server.at(1);
     assert!(server.was_granted(ben).is_some() && server.was_granted(dot).is_some());
-}
-
-#[test]
-fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue_is_looked_at() {
-    let mut server = late_server();
-    server.takes(&[OTHER], Plea { ttl: 20, ..sharing("ben") });
-    server.takes(&[OTHER], sharing("cid"));
-    server.queues(&[LOCK, OTHER], alone("ann"));
-    let upgrade = server.queues(&[OTHER], alone("cid"));
-    server.step(MINUTE);
-    assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
-    server.at(21);
-    assert!(server.was_granted(upgrade).is_some());
 }
 
 /// The core does not hear of what others put there, because it is no lock.

@@ -1,71 +1,42 @@
-//! From a share to the lock alone.
+//! From a share to the lock alone: at once, or not at all.
 
 use super::*;
 
+const BOTH: [Lock; 2] = [LOCK, OTHER];
+
 /// `ann` and `ben` share the lock for 100 ms.
 fn shared() -> Server {
-    shared_like(Flavour::default())
-}
-
-fn shared_like(flavour: Flavour) -> Server {
-    let mut server = server_like(flavour);
+    let mut server = server();
     for owner in ["ann", "ben"] {
         server.takes(&[LOCK], sharing(owner));
     }
     server
 }
 
+fn in_queue(plea: Plea) -> Plea {
+    Plea { patience: place(100), ..plea }
+}
+
+/// Another client writes this owner's share of the lock.
+fn by_hand(server: &mut Server, owner: Owner) {
+    let share = (owner.as_bytes().to_vec(), Some(START + 100));
+    server.foreign(Write::ZAdd(LOCK, vec![share]));
+}
+
 #[test]
 fn the_only_holder_has_the_lock_alone_at_once_by_a_new_number() {
-    let mut server = server();
-    let shared = server.takes(&[LOCK], sharing("ann"));
-    let alone = server.gets("ann", 20);
-    assert!(alone > shared);
-    assert_eq!(server.holder(), held("ann", 100), "the later deadline");
-    assert_eq!(server.gets("ann", 20), alone);
-}
-
-#[test]
-fn an_upgrade_comes_when_the_last_of_the_others_has_gone() {
-    let mut server = shared();
-    server.takes(&[LOCK], sharing("cid"));
-    let ann = server.waits("ann", 10);
-    for owner in ["ben", "cid"] {
-        assert_eq!(server.was_granted(ann), None);
-        assert!(server.check(LOCK, "ann").unwrap().is_some(), "still shared");
-        server.release(LOCK, owner).unwrap();
-        server.turn();
+    for patience in [Patience::Try, Patience::Forever] {
+        let mut server = server();
+        let shared = server.takes(&[LOCK], sharing("ann"));
+        let alone = server.takes(&[LOCK], Plea { ttl: 20, patience, ..alone("ann") });
+        assert!(alone > shared);
+        assert_eq!(server.holder(), held("ann", 100), "the later deadline");
+        assert_eq!(server.gets("ann", 20), alone);
     }
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 100));
 }
 
 #[test]
-fn an_upgrade_comes_when_the_share_of_the_other_is_over() {
-    let mut server = shared();
-    server.renew(LOCK, "ann", 200).unwrap();
-    let ann = server.waits("ann", 10);
-    server.at(101);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 200));
-}
-
-#[test]
-fn a_waiting_upgrade_stands_before_a_writer_that_came_first() {
-    let mut server = shared();
-    let cid = server.waits("cid", 10);
-    let ann = server.waits("ann", 10);
-    assert_eq!(server.queue(LOCK), [ann, cid]);
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn an_upgrade_that_need_not_wait_passes_the_queue() {
+fn an_upgrade_passes_the_queue() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     let cid = server.waits("cid", 10);
@@ -74,332 +45,163 @@ fn an_upgrade_that_need_not_wait_passes_the_queue() {
 }
 
 #[test]
-fn two_upgrades_are_a_deadlock() {
+fn beside_another_sharer_a_try_is_busy_and_one_that_would_wait_is_refused() {
     let mut server = shared();
-    server.waits("ann", 10);
-    assert!(server.is_refused(&[LOCK], alone("ben")));
-    assert_eq!(server.asks(&[LOCK], alone("ben")), Ok(Acquired::Busy));
-    assert!(server.check(LOCK, "ben").unwrap().is_some(), "still shared");
-}
-
-#[test]
-fn no_reader_comes_in_before_a_waiting_upgrade() {
-    let mut server = shared();
-    server.waits("ann", 10);
-    for plea in [sharing("cid"), limited("cid", 9)] {
-        assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
+    let forever = |plea| Plea { patience: Patience::Forever, ..plea };
+    for locks in [&[LOCK][..], &[LOCK, OTHER], &[OTHER, LOCK]] {
+        for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
+            assert_eq!(server.asks(locks, plea), Err(Refusal::NoUpgrade), "{locks:?}");
+        }
     }
-    let number = server.takes(&[LOCK], sharing("ben"));
-    assert_eq!(server.takes(&[LOCK], sharing("ben")), number);
+    assert!(server.check(LOCK, "ann").unwrap().is_some(), "still shared");
+    assert!(server.queue(LOCK).is_empty());
+    assert_eq!(server.holders_of(OTHER), []);
 }
 
 #[test]
-fn an_upgrade_that_lost_its_share_goes_back_to_its_place() {
+fn the_refusal_comes_before_those_of_limits_and_deadlocks_and_while_the_server_drains() {
     let mut server = shared();
-    let cid = server.waits("cid", 10);
-    let ann = server.waits("ann", 10);
-    server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
-    server.tick();
-    assert_eq!(server.queue(LOCK), [cid, ann]);
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.was_granted(ann), None);
-    server.release(LOCK, "cid").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
+    server.set_limits(|limits| limits.max_waiters_total = 1);
+    server.takes(&[OTHER], alone("cid"));
+    server.queues(&[OTHER], alone("ben"));
+    let plea = Plea { patience: Patience::Forever, max_queue: Some(1), ..alone("ann") };
+    assert_eq!(server.asks(&[LOCK, OTHER], plea), Err(Refusal::NoUpgrade));
+    server.set_limits(|limits| limits.drain = true);
+    assert_eq!(server.asks(&[LOCK], plea), Err(Refusal::NoUpgrade));
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
 }
 
 #[test]
-fn an_upgrade_whose_share_is_over_goes_back_to_its_place() {
-    let mut server = shared();
-    server.renew(LOCK, "ann", 50).unwrap();
-    let cid = server.waits("cid", 10);
-    let ann = server.waits("ann", 10);
-    server.at(51);
-    assert_eq!(server.queue(LOCK), [cid, ann]);
-}
-
-#[test]
-fn a_share_stays_what_it_is_when_its_upgrade_gives_up() {
-    let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
-    for fate in fates {
-        let mut server = shared();
-        let number = server.takes(&[LOCK], sharing("ann"));
-        let ann = server.waits("ann", 10);
-        let cid = server.queues(&[LOCK], sharing("cid"));
-        fate(&mut server, ann);
-        server.at(0);
-        assert!(server.was_granted(cid).is_some(), "no client stands before it");
-        assert_eq!(server.takes(&[LOCK], sharing("ann")), number);
-    }
-}
-
-#[test]
-fn an_upgrade_that_no_client_heard_of_is_a_share_again() {
-    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
-    let ann = server.waits("ann", 500);
-    let cid = server.queues(&[LOCK], sharing("cid"));
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.holder(), held("ann", 500));
-    server.kill(ann);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("cid", 100)]));
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.release(LOCK, "ann"), Ok(true));
-}
-
-#[test]
-fn an_upgrade_that_no_client_heard_of_is_nothing_when_the_share_is_over() {
-    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
-    let ann = server.waits("ann", 500);
-    server.release(LOCK, "ben").unwrap();
-    server.lags_until(101);
-    server.kill(ann);
-    server.at(101);
-    assert!(server.keys.keys.is_empty());
-}
-
-#[test]
-fn an_upgrade_of_a_share_that_another_client_wrote_leaves_no_trace_when_it_is_undone() {
-    let mut server = late_server();
-    server.set(LOCK, shares([("ann", 5000), ("ben", 5000)]));
-    let ann = server.waits("ann", 100);
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.holder(), held("ann", 5000));
-    server.kill(ann);
-    server.at(10);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 5000)]));
-    assert_eq!(server.locks.remembered().holds, 0);
-}
-
-#[test]
-fn an_upgrade_that_was_told_by_another_command_is_kept() {
-    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
-    let ann = server.waits("ann", 500);
-    server.release(LOCK, "ben").unwrap();
-    server.check(LOCK, "ann").unwrap();
-    server.kill(ann);
-    server.at(0);
-    assert_eq!(server.holder(), held("ann", 500));
-}
-
-#[test]
-fn a_share_is_left_of_two_upgrades_of_one_owner_that_no_client_heard_of() {
-    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
-    let waiters = [server.waits("ann", 500), server.waits("ann", 500)];
-    server.release(LOCK, "ben").unwrap();
-    for ann in waiters {
-        server.kill(ann);
-    }
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
-}
-
-#[test]
-fn who_has_come_to_share_the_lock_and_wants_it_alone_stands_before_everybody_else() {
+fn a_place_is_never_an_upgrade_not_even_for_the_only_holder() {
     let mut server = server();
-    server.gets("ann", 100);
-    let shared = server.queues(&[LOCK], sharing("ben"));
-    let reader = server.queues(&[LOCK], sharing("cid"));
-    let writer = server.waits("dot", 10);
-    let alone = server.waits("ben", 10);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    // Those at the head come in together, ben among them.
-    assert!(server.was_granted(shared).is_some() && server.was_granted(reader).is_some());
-    assert_eq!(server.queue(LOCK), [alone, writer]);
-    server.release(LOCK, "cid").unwrap();
-    server.turn();
-    assert!(server.was_granted(alone) > server.was_granted(shared));
+    let number = server.takes(&[LOCK], sharing("ann"));
+    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Err(Refusal::NoUpgrade));
+    assert_eq!(server.takes(&[LOCK], in_queue(sharing("ann"))), number);
 }
 
 #[test]
-fn who_has_a_share_and_wants_more_comes_first_however_many_were_granted_one_in_that_turn() {
-    let owners: Vec<Owner> = (0..32).map(|number| &*format!("reader {number}").leak()).collect();
-    let long = |owner| Plea { ttl: 50_000, ..sharing(owner) };
-    for readers in 28..=32 {
+fn an_owner_that_waits_for_another_lock_is_not_upgraded() {
+    for patience in [Patience::Forever, place(100)] {
         let mut server = server();
-        server.gets("eve", 50_000);
-        for &owner in &owners[..readers] {
-            server.queues(&[LOCK], long(owner));
-        }
-        server.queues(&[LOCK], long("ann"));
-        server.waits("zoe", 10);
-        let ann = server.waits("ann", 10);
-        server.release(LOCK, "eve").unwrap();
-        server.at(10);
-        for owner in &owners[..readers] {
-            assert_eq!(server.release(LOCK, owner), Ok(true));
-        }
-        server.at(20);
-        assert!(server.was_granted(ann).is_some(), "{readers}");
+        server.takes(&[LOCK], sharing("ann"));
+        server.takes(&[OTHER], alone("cid"));
+        server.asks(&[OTHER], Plea { patience, ..alone("ann") }).unwrap();
+        assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
+        let forever = Plea { patience: Patience::Forever, ..alone("ann") };
+        assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
+        // By one request for both it gets both, or neither.
+        assert_eq!(server.asks(&[LOCK, OTHER], alone("ann")), Ok(Acquired::Busy));
+        server.release(OTHER, "ann").unwrap();
+        assert!(matches!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Held(_))));
     }
 }
 
 #[test]
-fn it_stands_there_although_another_of_its_locks_may_not_be_written() {
+fn an_owner_whose_place_for_another_lock_sleeps_is_not_upgraded() {
     let mut server = server();
-    server.gets("ann", 100);
-    server.queues(&[LOCK], sharing("ben"));
-    let writer = server.waits("dot", 10);
-    let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    server.keys.closed.insert(OTHER);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert_eq!(server.queue(LOCK), [both, writer]);
-    server.keys.closed.clear();
-    server.at(20);
-    assert!(server.was_granted(both).is_some());
-}
-
-#[test]
-fn an_upgrade_whose_share_is_over_overtakes_no_client_before_the_timer_has_rung() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("cid"));
     server.takes(&[LOCK], sharing("ann"));
-    let short = |owner| Plea { ttl: 50, ..sharing(owner) };
-    server.takes(&[LOCK], short("ben"));
-    server.renew(LOCK, "ann", 50).unwrap();
-    let dot = server.waits("dot", 10);
-    let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    assert_eq!(server.queue(LOCK), [both, dot]);
-    server.lags_until(51);
+    server.takes(&[OTHER], alone("cid"));
+    let notified = told_on(Some(("channel", "text")), 50_000);
+    server.asks(&[OTHER], Plea { patience: notified, ..alone("ann") }).unwrap();
+    server.set_limits(|limits| limits.claim_time = 20);
     server.release(OTHER, "cid").unwrap();
-    server.turn();
-    assert_eq!(server.was_granted(both), None);
-    server.at(51);
-    assert!(server.was_granted(dot).is_some());
+    server.at(30);
+    let sleeps = server.report(OTHER).unwrap().unwrap().waiters[0].place.unwrap().asleep;
+    assert!(sleeps);
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
 }
 
 #[test]
-fn an_upgrade_that_waits_for_another_lock_too_holds_up_no_other_of_its_owner() {
+fn an_upgrade_of_several_needs_every_one_of_them_at_once() {
     let mut server = server();
-    server.takes(&[OTHER], alone("cid"));
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    let one = server.queues(&[LOCK], alone("ben"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(one).is_some());
-    assert_eq!(server.was_granted(both), None);
-}
-
-#[test]
-fn a_queue_in_which_no_client_has_a_share_any_more_is_in_the_order_of_arrival() {
-    let keys = [no_lock(None), token("eve", None)];
-    for key in keys {
-        let mut server = shared();
-        let cid = server.waits("cid", 10);
-        let ann = server.waits("ann", 10);
-        assert_eq!(server.queue(LOCK), [ann, cid]);
-        server.set(LOCK, key);
-        server.tick();
-        assert_eq!(server.queue(LOCK), [cid, ann]);
-    }
-}
-
-#[test]
-fn no_client_goes_back_to_a_share_that_no_client_heard_of() {
-    let orders = [[0, 1], [1, 0]];
-    for order in orders {
-        let mut server = late_server();
-        server.gets("ann", 100);
-        let waiters = [server.queues(&[LOCK], sharing("ben")), server.waits("ben", 500)];
-        server.release(LOCK, "ann").unwrap();
-        assert_eq!(server.holder(), held("ben", 500), "both are under way");
-        for which in order {
-            server.kill(waiters[which]);
-        }
-        server.at(0);
-        assert!(server.keys.keys.is_empty(), "{order:?}");
-    }
-}
-
-#[test]
-fn no_client_goes_back_to_a_share_that_was_to_be_given_back_before() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    server.takes(&[OTHER], alone("cid"));
-    let share = server.queues(&[LOCK], sharing("ben"));
-    let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    server.release(LOCK, "ann").unwrap();
-    server.kill(share);
+    server.takes(&BOTH, sharing("ann"));
+    server.takes(&[OTHER], sharing("cid"));
+    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
+    assert_eq!(server.asks(&BOTH, forever), Err(Refusal::NoUpgrade));
+    assert_eq!(server.asks(&BOTH, alone("ann")), Ok(Acquired::Busy));
     server.release(OTHER, "cid").unwrap();
-    assert_eq!(server.holder(), held("ben", 100), "it holds both alone");
-    server.kill(both);
-    server.at(0);
-    assert!(server.keys.keys.is_empty());
+    assert!(matches!(server.asks(&BOTH, forever), Ok(Acquired::Held(_))));
 }
 
 #[test]
-fn a_share_whose_owner_has_been_told_in_the_meantime_is_left_of_an_upgrade() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    server.takes(&[OTHER], alone("cid"));
-    let share = server.queues(&[LOCK], sharing("ben"));
-    let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    server.release(LOCK, "ann").unwrap();
-    server.kill(share);
-    // It was to be given back in the next tick.
-    assert!(server.check(LOCK, "ben").unwrap().is_some());
-    server.release(OTHER, "cid").unwrap();
-    assert_eq!(server.holder(), held("ben", 100), "it holds both alone");
-    server.kill(both);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
-    assert!(server.holders_of(OTHER).is_empty());
+fn a_wait_is_over_when_its_owner_comes_to_share_what_it_wants_alone() {
+    for locks in [&[LOCK][..], &[LOCK, OTHER], &[OTHER, LOCK]] {
+        let mut server = server();
+        server.takes(&[OTHER], alone("eve"));
+        server.takes(&[LOCK], sharing("ben"));
+        let ann = server.queues(locks, alone("ann"));
+        by_hand(&mut server, "ann");
+        server.at(1);
+        assert_eq!(server.told.get(&ann), Some(&Told::NoUpgrade), "{locks:?}");
+        assert!(server.check(LOCK, "ann").unwrap().is_some(), "it keeps the share");
+        assert!(server.queue(LOCK).is_empty());
+    }
 }
 
 #[test]
-fn a_share_that_a_client_heard_of_is_left_of_an_upgrade_whichever_comes_first() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let share = server.queues(&[LOCK], sharing("ben"));
-    let upgrade = server.waits("ben", 500);
-    server.release(LOCK, "ann").unwrap();
-    server.kill(upgrade);
-    server.turn();
-    assert!(server.was_granted(share).is_some());
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
+fn a_place_is_gone_when_its_owner_comes_to_share_what_it_wants_alone() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ben"));
+    server.asks(&[LOCK], in_queue(alone("ann"))).unwrap();
+    by_hand(&mut server, "ann");
+    server.at(1);
+    assert!(server.queue(LOCK).is_empty());
+    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Err(Refusal::NoUpgrade));
+    assert_eq!(server.published, []);
 }
 
 #[test]
-fn another_upgrade_of_its_owner_still_stands_before_everybody_else_when_one_was_not_heard_of() {
-    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
-    server.takes(&[OTHER], alone("dot"));
-    let unheard = server.waits("ann", 500);
+fn those_behind_a_wait_that_is_over_as_an_upgrade_move_up() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ben"));
+    server.waits("ann", 10);
     let reader = server.queues(&[LOCK], sharing("cid"));
-    let both = server.queues(&[LOCK, OTHER], alone("ann"));
-    server.release(LOCK, "ben").unwrap();
-    server.kill(unheard);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
-    assert_eq!(server.queue(LOCK), [both, reader]);
+    by_hand(&mut server, "ann");
+    server.at(1);
+    assert!(server.was_granted(reader).is_some());
 }
 
 #[test]
-fn an_upgrade_behind_another_goes_back_to_its_place_with_its_share() {
+fn a_wait_whose_time_is_up_is_told_so_though_its_owner_shares_the_lock_by_then() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ben"));
+    let until = Patience::Until(server.now().ms() + 5);
+    let plea = Plea { patience: until, ..alone("ann") };
+    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK], plea) else { panic!("it waits") };
+    by_hand(&mut server, "ann");
+    server.lags_until(5);
+    server.at(5);
+    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+}
+
+#[test]
+fn of_two_requests_of_one_owner_that_for_the_lock_alone_is_over_when_the_other_has_its_share() {
+    let mut server = server();
+    server.gets("eve", 100);
+    let shared = server.queues(&[LOCK], sharing("ann"));
+    let reader = server.queues(&[LOCK], sharing("cid"));
+    let alone = server.waits("ann", 10);
+    server.release(LOCK, "eve").unwrap();
+    server.turn();
+    assert!(server.was_granted(shared).is_some() && server.was_granted(reader).is_some());
+    assert_eq!(server.told.get(&alone), Some(&Told::NoUpgrade));
+}
+
+#[test]
+fn no_reader_is_kept_out_by_an_upgrade_that_was_refused() {
     let mut server = shared();
-    server.takes(&[OTHER], alone("dot"));
-    let mut by_hand = |owner: Owner| {
-        let share = (owner.as_bytes().to_vec(), Some(START + 100));
-        server.foreign(Write::ZAdd(LOCK, vec![share]));
-        server.tick();
-    };
-    // A client that shares a lock by its own command is refused as the second.
-    by_hand("ann");
-    let first = server.queues(&[LOCK, OTHER], alone("ann"));
-    let between = server.queues(&[LOCK], limited("eve", 1));
-    let second = server.waits("cid", 10);
-    let share = (b"cid".to_vec(), Some(START + 100));
-    server.foreign(Write::ZAdd(LOCK, vec![share]));
-    server.tick();
-    assert_eq!(server.queue(LOCK), [first, second, between]);
-    server.foreign(Write::ZRem(LOCK, b"cid".to_vec()));
-    server.tick();
-    assert_eq!(server.queue(LOCK), [first, between, second]);
+    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
+    assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
+    server.takes(&[LOCK], sharing("cid"));
+}
+
+#[test]
+fn more_sharers_than_may_be_hide_no_upgrade() {
+    let mut server = server_like(Flavour { max_sharers: Some(1), ..Flavour::default() });
+    server.takes(&[LOCK], sharing("ann"));
+    by_hand(&mut server, "dot");
+    server.turn();
+    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
+    assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
 }

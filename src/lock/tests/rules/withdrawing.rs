@@ -32,19 +32,6 @@ fn a_release_withdraws_nothing_that_its_owner_wants_of_other_locks_or_another_of
 }
 
 #[test]
-fn a_release_of_a_share_withdraws_its_owners_upgrade() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], sharing("ben"));
-    let ann = server.waits("ann", 10);
-    assert_eq!(server.release(LOCK, "ann"), Ok(true));
-    server.turn();
-    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
-    assert!(server.queue(LOCK).is_empty());
-}
-
-#[test]
 fn a_release_withdraws_a_request_for_several_locks_whole() {
     let mut server = server();
     server.takes(&BOTH, alone("cid"));
@@ -114,18 +101,6 @@ fn a_grant_that_its_owner_was_told_of_otherwise_is_a_hold_that_is_released() {
         server.turn();
         assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
     }
-}
-
-#[test]
-fn an_upgrade_that_no_client_was_told_of_was_a_share_that_its_owner_had() {
-    let mut server = late_server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], sharing("ben"));
-    server.waits("ann", 10);
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.holder(), held("ann", 100));
-    assert_eq!(server.release(LOCK, "ann"), Ok(true));
-    assert_eq!(server.holder(), None);
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub enum Told {
     TimedOut,
     Denied,
     SentAway,
+    NoUpgrade,
 }
 
 impl From<WaitOutcome<'_>> for Told {
@@ -89,6 +90,7 @@ impl From<WaitOutcome<'_>> for Told {
             WaitOutcome::TimedOut => Self::TimedOut,
             WaitOutcome::Denied(_) => Self::Denied,
             WaitOutcome::SentAway => Self::SentAway,
+            WaitOutcome::NoUpgrade => Self::NoUpgrade,
         }
     }
 }

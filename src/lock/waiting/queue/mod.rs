@@ -19,11 +19,8 @@ use crate::lock::words::{Ms, Name, Ticket};
 /// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// The waiters in order of arrival, which is that of their tickets, without `upgrades`.
+    /// The waiters in order of arrival, which is that of their tickets.
     order: Order<Ticket>,
-    /// Waiters whose owners share the lock and want it exclusively. They come before all others: behind them
-    /// they would wait for waiters that wait for their shares.
-    upgrades: BTreeSet<Ticket>,
     /// Waiters whose owner also waits for another lock, by the same ticket or another.
     tangled: BTreeSet<Ticket>,
     /// Places that sleep, and are not in `order`.
@@ -121,35 +118,10 @@ impl Queue {
         std::mem::replace(&mut self.alarm, alarm)
     }
 
-    /// Moves a waiter to the front, among those that are there already in order of arrival.
-    pub fn promote(&mut self, ticket: Ticket) {
-        if self.order.remove(ticket).is_some() {
-            self.upgrades.insert(ticket);
-        }
-    }
-
-    /// Moves a waiter back to where it belongs by order of arrival.
-    pub fn demote(&mut self, ticket: Ticket) {
-        if self.upgrades.remove(&ticket) {
-            self.order.insert(ticket);
-        }
-    }
-
-    /// Moves all waiters back to where they belong by order of arrival.
-    pub fn demote_all(&mut self) {
-        if self.upgrades.is_empty() {
-            return;
-        }
-        for ticket in std::mem::take(&mut self.upgrades) {
-            self.order.insert(ticket);
-        }
-    }
-
     /// Removes a waiter, wherever it is. Returns whether it was the first.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let was_first = self.first() == Some(ticket);
         self.order.remove(ticket);
-        self.upgrades.remove(&ticket);
         self.tangled.remove(&ticket);
         self.asleep.remove(&ticket);
         was_first
@@ -163,53 +135,36 @@ impl Queue {
     }
 
     pub fn before(&self, ticket: Ticket) -> usize {
-        if self.is_upgrade(ticket) {
-            return self.upgrades.range(..ticket).count();
-        }
-        self.upgrades.len().saturating_add(self.order.before(ticket))
+        self.order.before(ticket)
     }
 
     pub fn first(&self) -> Option<Ticket> {
-        self.upgrades.first().copied().or(self.order.first())
-    }
-
-    /// Is this waiter at the front because its owner shares the lock?
-    pub fn is_upgrade(&self, ticket: Ticket) -> bool {
-        self.upgrades.contains(&ticket)
+        self.order.first()
     }
 
     /// Is this one in the queue, and not asleep?
     pub fn contains(&self, ticket: Ticket) -> bool {
-        self.order.contains(ticket) || self.upgrades.contains(&ticket)
-    }
-
-    /// The waiters at the front because their owners share the lock.
-    pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
-        self.upgrades.iter().copied()
+        self.order.contains(ticket)
     }
 
     /// All waiters, in the order in which they are granted the lock.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        self.upgrades.iter().copied().chain(self.order.iter())
+        self.order.iter()
     }
 
     /// Are both in the queue, and does `one` come before `other`?
     pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
-        let place = |ticket| {
-            let is_upgrade = self.upgrades.contains(&ticket);
-            (is_upgrade || self.order.contains(ticket)).then_some((!is_upgrade, ticket))
-        };
-        (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
+        one < other && self.contains(one) && self.contains(other)
     }
 
     /// How many wait, without sleeping places.
     pub fn len(&self) -> usize {
-        self.order.len().saturating_add(self.upgrades.len())
+        self.order.len()
     }
 
     /// Are there no waiters and no sleeping places?
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.upgrades.is_empty() && self.asleep.is_empty()
+        self.order.is_empty() && self.asleep.is_empty()
     }
 }
 
@@ -218,32 +173,28 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// A queue that is sorted anew whenever it is asked for: upgrades first, all in order of arrival.
+    /// A queue that is counted through whenever it is asked for.
     #[derive(Default)]
     struct Naive {
-        standing: BTreeSet<(bool, Ticket)>,
+        standing: BTreeSet<Ticket>,
         asleep: BTreeSet<Ticket>,
     }
 
     impl Naive {
         fn place(&self, ticket: Ticket) -> Option<usize> {
-            self.standing.iter().position(|&(_, one)| one == ticket)
+            self.standing.iter().position(|&one| one == ticket)
         }
 
         fn remove(&mut self, ticket: Ticket) -> bool {
             let was_first = self.place(ticket) == Some(0);
-            self.standing.retain(|&(_, one)| one != ticket);
+            self.standing.remove(&ticket);
             self.asleep.remove(&ticket);
             was_first
-        }
-
-        fn is_upgrade(&self, ticket: Ticket) -> bool {
-            self.standing.contains(&(false, ticket))
         }
     }
 
     #[test]
-    fn upgrades_come_first_and_the_rest_in_order_of_arrival_whatever_is_done() {
+    fn all_stand_in_order_of_arrival_whatever_is_done() {
         let (mut queue, mut naive) = (Queue::default(), Naive::default());
         let mut chance = 20_261_125_u64;
         for step in 0..20_000 {
@@ -253,17 +204,7 @@ mod tests {
             match chance >> 61 {
                 0 | 1 if !stands && !naive.asleep.contains(&ticket) => {
                     queue.join(ticket);
-                    naive.standing.insert((true, ticket));
-                }
-                2 if stands => {
-                    queue.promote(ticket);
-                    naive.remove(ticket);
-                    naive.standing.insert((false, ticket));
-                }
-                3 if naive.is_upgrade(ticket) => {
-                    queue.demote(ticket);
-                    naive.remove(ticket);
-                    naive.standing.insert((true, ticket));
+                    naive.standing.insert(ticket);
                 }
                 4 => assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}"),
                 5 if stands => {
@@ -273,16 +214,12 @@ mod tests {
                 6 if naive.asleep.contains(&ticket) => {
                     queue.wake(ticket);
                     naive.remove(ticket);
-                    naive.standing.insert((true, ticket));
+                    naive.standing.insert(ticket);
                     assert!(queue.take_stale(), "who stands there has changed");
-                }
-                7 if chance.is_multiple_of(64) => {
-                    queue.demote_all();
-                    naive.standing = naive.standing.iter().map(|&(_, one)| (true, one)).collect();
                 }
                 _ => {}
             }
-            let order: Vec<Ticket> = naive.standing.iter().map(|&(_, one)| one).collect();
+            let order = &naive.standing;
             assert!(queue.iter().eq(order.iter().copied()), "{step}");
             assert_eq!((queue.first(), queue.len()), (order.first().copied(), order.len()));
             assert_eq!(queue.asleep(), &naive.asleep);
@@ -290,7 +227,6 @@ mod tests {
             let other = (chance >> 40) % 40;
             let [one, two] = [ticket, other].map(|ticket| naive.place(ticket));
             assert_eq!(queue.contains(ticket), one.is_some());
-            assert_eq!(queue.is_upgrade(ticket), naive.is_upgrade(ticket));
             assert_eq!(queue.is_before(ticket, other), one.zip(two).is_some_and(|(a, b)| a < b));
             if let Some(before) = one {
                 assert_eq!(queue.before(ticket), before, "{step}");

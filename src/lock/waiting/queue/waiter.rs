@@ -8,6 +8,7 @@
 //! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
 //! | `SentAway` | the server became a replica, or is being drained; it has left the queues | its reply; its end |
 //! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
+//! | `NoUpgrade` | its owner has come to share a lock that it asks for alone; it has left the queues | its reply; its end |
 //!
 //! A request without a client, a place in the queue, has a table of its own ([`crate::lock::waiting::place`]).
 //!
@@ -136,6 +137,7 @@ pub enum State {
     Denied,
     SentAway,
     Withdrawn,
+    NoUpgrade,
     /// A place whose owner has not asked in time, or whose channel sleeps: it is not in its queues.
     Asleep,
 }
@@ -152,4 +154,6 @@ pub enum WaitOutcome<'a> {
     /// Its user has lost the right to the locks; with the server's error.
     Denied(&'a str),
     SentAway,
+    /// Its owner has come to share a lock that it asks for alone.
+    NoUpgrade,
 }

@@ -31,10 +31,12 @@ impl Book {
         ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
         happened.closed.iter().for_each(|&client| self.closed(client));
         let mut grants: Vec<(Fence, Who)> = Vec::new();
+        let mut ended_upgrades = Vec::new();
         grants.extend(told.map(|(ask, client, fence)| (fence, Who::Asker(ask, client))));
         for &(ticket, state) in &happened.decided {
             let at = self.waits.iter().position(|wait| wait.ticket == Some(ticket));
             let at = at.ok_or("one that does not wait was told something")?;
+            let shared_before = self.is_upgrade(&self.waits[at].ask, false);
             let wait = &mut self.waits[at];
             let owner = OWNERS[wait.ask.owner];
             ensure(!wait.over && wait.granted.is_none(), || {
@@ -58,6 +60,7 @@ impl Book {
                 State::SentAway => {
                     ensure(self.sends_away, || format!("{owner} was sent away"))?;
                 }
+                State::NoUpgrade => ended_upgrades.push((wait.ask, shared_before)),
                 other => return Err(format!("{owner} was told {other:?}")),
             }
         }
@@ -92,6 +95,10 @@ impl Book {
         in_order.sort_by_key(|&(order, next, ..)| (order, next));
         for (_, _, fence, who) in in_order {
             self.grant(fence, who, server)?;
+        }
+        for (ask, shared_before) in ended_upgrades {
+            let is_right = shared_before || self.is_upgrade(&ask, false);
+            ensure(is_right, || format!("{ask}, and is told that it shares it"))?;
         }
         // A place that is claimed is no more.
         (self.waits).retain(|wait| wait.ticket.is_some() || !wait.over);
@@ -190,27 +197,14 @@ impl Book {
                 continue;
             }
             // Another grant says nothing of this one.
-            let hold = if hold.has_had(fence) {
-                hold
-            } else if let Some(before) = &mut hold.before
-                && before.has_had(fence)
-            {
-                before
-            } else {
+            if !hold.has_had(fence) {
                 continue;
-            };
+            }
             hold.under_way = hold.under_way.saturating_sub(1);
             hold.told |= heard;
             // A client that is told that it has the lock has claimed it.
             hold.any_end |= hold.unclaimed && !heard;
             hold.unclaimed &= !heard;
-        }
-        for hold in &mut self.holds {
-            let gone =
-                (hold.before.as_ref()).is_some_and(|before| before.must_go() && !before.closed);
-            if hold.told || gone {
-                hold.before = None;
-            }
         }
     }
 
@@ -244,6 +238,10 @@ impl Book {
         self.mind_its_own(&ask);
         let (is_retry, known) = self.holds_all(&ask);
         if !is_retry {
+            let waits = matches!(who, Who::Waiter(_)) || self.waits_beside(&ask, true);
+            ensure(!waits || !self.is_upgrade(&ask, true), || {
+                format!("{ask}, and an upgrade does not wait, nor beside a wait")
+            })?;
             // What no client has heard of is given back before.
             let mut locks = ask.locks.iter();
             let why = locks.find_map(|&lock| {
@@ -368,10 +366,6 @@ impl Book {
                 is_ending: false,
                 may_be_ending: self.broken == Some(lock),
                 any_end: old.as_ref().is_some_and(|old| old.any_end || old.until.is_none()),
-                before: old.filter(|old| !old.must_go()).map(|mut old| {
-                    old.before = None;
-                    Box::new(old)
-                }),
             },
         };
         if is_place {
@@ -391,7 +385,6 @@ impl Book {
         } else if is_told {
             hold.told = true;
             hold.unclaimed = false;
-            hold.before = None;
         } else {
             hold.under_way += 1;
         }
@@ -449,17 +442,31 @@ impl Book {
         }
     }
 
-    /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
-    pub fn is_upgrade(&self, wait: &Wait, lock: LockNo, surely: bool) -> bool {
-        let own = self.hold(wait.ask.owner, lock);
-        is_alone(wait.ask.mode)
-            && own
-                .is_some_and(|own| own.how == How::Shared && (!surely || own.told && !own.may_go()))
+    /// Does it ask to have alone what its owner shares? Surely, or only perhaps?
+    pub fn is_upgrade(&self, ask: &Ask, surely: bool) -> bool {
+        ask.locks.iter().any(|&lock| {
+            let own = self.hold(ask.owner, lock);
+            is_alone(ask.mode)
+                && own.is_some_and(|own| own.how == How::Shared && !(surely && own.may_go()))
+        })
+    }
+
+    /// Does its owner wait for another lock, awake or asleep? Surely, or only perhaps?
+    fn waits_beside(&self, ask: &Ask, surely: bool) -> bool {
+        self.waits.iter().any(|wait| {
+            let waits = self.lives(wait) || wait.asleep && !wait.over || !surely && !wait.over;
+            let is_beside = wait.ask.locks.iter().any(|lock| !ask.locks.contains(lock));
+            waits && wait.granted.is_none() && wait.ask.owner == ask.owner && is_beside
+        })
     }
 
     /// Why can it not have all that it asks for, when it stands there in the order of arrival? Surely, or
     /// only perhaps?
     pub fn what_is_in_the_way(&self, ask: &Ask, at: usize, surely: bool) -> Option<String> {
+        let waits = at < self.waits.len();
+        if self.is_upgrade(ask, surely) && (waits || self.waits_beside(ask, surely)) {
+            return Some(format!("{ask}, and an upgrade does not wait, nor beside a wait"));
+        }
         (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, at, surely))
     }
 
@@ -495,11 +502,7 @@ impl Book {
             return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
         }
         let is_before = |(place, wait): &(usize, &Wait)| {
-            let shares = || self.is_upgrade(wait, lock, surely);
-            self.lives(wait)
-                && wait.ask.locks.contains(&lock)
-                && *place != at
-                && (*place < at || wait.ask.owner != ask.owner && shares())
+            self.lives(wait) && wait.ask.locks.contains(&lock) && *place < at
         };
         let first = self.waits.iter().enumerate().find(is_before);
         first.map(|(_, wait)| {

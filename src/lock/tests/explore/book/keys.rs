@@ -65,7 +65,6 @@ impl Book {
                     tied: None,
                     closed: false,
                     unclaimed: false,
-                    before: None,
                     is_loose: false,
                     is_ending: false,
                     // What its owner was granted meanwhile, and has not heard of, is given back.
@@ -118,13 +117,10 @@ impl Book {
             (hold.owner, hold.how) == (one.0, one.1)
         };
         let missing = |hold: &Hold| hold.lock == lock && !found.iter().any(|one| is(hold, one));
-        for hold in self.holds.iter_mut().filter(|hold| missing(hold)) {
+        for hold in self.holds.iter().filter(|hold| missing(hold)) {
             ensure(hold.may_go(), || {
                 format!("{} has lost {name}, without a reason", OWNERS[hold.owner])
             })?;
-            if let Some(before) = hold.before.take() {
-                *hold = *before;
-            }
         }
         self.holds.retain(|hold| !missing(hold));
         for one in &found {

@@ -76,13 +76,13 @@ impl Book {
                         self.waits.push(wait(None, place));
                     }
                 }
-                let [least, most] = [true, false].map(|surely| self.stands_behind(&ask, surely));
+                let behind = self.stands_behind(&ask);
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
                 let is_late = !locks.waiting.places().endings.is_empty()
                     || !locks.waiting.places().falling.is_empty();
-                ensure(least <= before && (before <= most || is_late), || {
-                    format!("{ask}, stands behind {least} to {most}, and is told {before}")
+                ensure(behind <= before && (before == behind || is_late), || {
+                    format!("{ask}, stands behind {behind}, and is told {before}")
                 })?;
             }
             Err(Refusal::Deadlock(_)) => self.judge_deadlock(&ask, true, server)?,
@@ -93,6 +93,11 @@ impl Book {
             Err(Refusal::HoldsSome) => {
                 let has = ask.locks.iter().any(|&lock| self.hold(ask.owner, lock).is_some());
                 ensure(has && is_place(&ask), || format!("{ask}, and is told that it holds some"))?;
+            }
+            Err(Refusal::NoUpgrade) => {
+                let is_upgrade = self.is_upgrade(&ask, false) && ask.wait != Waits::Try;
+                let might = shut.is_none() && !is_place(&ask) && !is_late;
+                ensure(is_upgrade && !might, || format!("{ask}, and is told that it shares it"))?;
             }
             Err(other) => return Err(format!("{ask}: {other:?}")),
         }
@@ -111,12 +116,11 @@ impl Book {
     }
 
     /// How many come before it in the longest of its queues.
-    fn stands_behind(&self, ask: &Ask, surely: bool) -> usize {
+    fn stands_behind(&self, ask: &Ask) -> usize {
         let at = self.place_of(ask);
         let before = |lock: &LockNo| {
             let waits = self.waits.iter().enumerate().filter(|(place, wait)| {
-                let shares = self.is_upgrade(wait, *lock, surely);
-                self.lives(wait) && wait.ask.locks.contains(lock) && (*place < at || shares)
+                self.lives(wait) && wait.ask.locks.contains(lock) && *place < at
             });
             waits.count()
         };
@@ -133,8 +137,7 @@ impl Book {
             if let Some(hold) = self.hold(owner, lock) {
                 let is_told = hold.told && hold.is_clear && !hold.closed && !hold.unclaimed;
                 least += usize::from(is_told && !hold.is_loose);
-                let is_known = hold.told || hold.under_way > 0 || hold.closed;
-                most += usize::from(is_known || hold.before.is_some());
+                most += usize::from(hold.told || hold.under_way > 0 || hold.closed);
             }
             self.take_hold(owner, lock);
         }
@@ -186,7 +189,7 @@ impl Book {
                 self.is_strange[lock] = false;
                 if let Some(hold) = self.hold_mut(owner, lock) {
                     (hold.until, hold.by_wall) = (until, false);
-                    (hold.told, hold.unclaimed, hold.before) = (true, false, None);
+                    (hold.told, hold.unclaimed) = (true, false);
                 }
             }
         }
@@ -227,7 +230,6 @@ impl Book {
     fn tell(&mut self, owner: OwnerNo, lock: LockNo, has_it: bool) {
         if let Some(hold) = self.hold_mut(owner, lock).filter(|_| has_it) {
             hold.told = true;
-            hold.before = None;
         }
     }
 

@@ -20,10 +20,8 @@ struct Place {
     ends: BTreeSet<(Ms, Owner)>,
     /// Those who wait.
     queue: BTreeSet<Ticket>,
-    /// Those who share it and want it alone.
-    upgrades: BTreeSet<Ticket>,
-    /// By owner, and whether it is alone: one that was never told of more goes back to its share.
-    numbers: HashMap<(Owner, bool), Fence>,
+    /// By owner.
+    numbers: HashMap<Owner, Fence>,
 }
 
 #[derive(Debug)]
@@ -110,13 +108,12 @@ impl Place {
     }
 
     fn number_of(&self, owner: Owner) -> Option<Fence> {
-        let alone = self.hold_of(owner)? == Hold::Exclusive;
-        self.numbers.get(&(owner, alone)).copied()
+        self.hold_of(owner)?;
+        self.numbers.get(&owner).copied()
     }
 
     fn leave(&mut self, ticket: Ticket) {
         self.queue.remove(&ticket);
-        self.upgrades.remove(&ticket);
     }
 }
 
@@ -196,11 +193,10 @@ impl Watch {
                 for &lock in locks {
                     let place = self.place(lock, now);
                     let shares = place.hold_of(plea.owner) == Some(Hold::Shared);
-                    if shares && plea.mode == Mode::Exclusive {
-                        place.upgrades.insert(ticket);
-                    } else {
-                        place.queue.insert(ticket);
-                    }
+                    ensure(!shares || plea.mode != Mode::Exclusive, || {
+                        format!("an upgrade waits: {plea:?}")
+                    })?;
+                    place.queue.insert(ticket);
                     let length = place.queue.len();
                     self.longest = self.longest.max(length);
                 }
@@ -219,6 +215,11 @@ impl Watch {
                 ensure(!might || counts_more, || format!("turned away from what is free: {plea:?}"))
             }
             Err(Refusal::Deadlock(_)) => Ok(()),
+            Err(Refusal::NoUpgrade) => {
+                let is_upgrade = held.contains(&Some(Hold::Shared)) && plea.mode == Mode::Exclusive;
+                let might = locks.iter().all(|&lock| self.fits(lock, plea, true, now));
+                ensure(is_upgrade && (!might || counts_more), || format!("no upgrade: {plea:?}"))
+            }
             Err(ref other) => Err(format!("{plea:?}: {other:?}")),
         }
     }
@@ -262,8 +263,7 @@ impl Watch {
         for &lock in locks {
             let place = self.place(lock, now);
             let hold = place.hold_of(plea.owner);
-            let alone = hold == Some(Hold::Exclusive);
-            place.numbers.insert((plea.owner, alone), fence);
+            place.numbers.insert(plea.owner, fence);
             let right = hold == Some(Hold::Exclusive) || hold == Some(plea.mode.hold());
             ensure(right, || format!("{plea:?} has {hold:?} of {lock:?}"))?;
         }
@@ -397,7 +397,7 @@ impl Watch {
                 let expected = self.is_withdrawn(plea.owner, &locks);
                 ensure(expected, || format!("withdrawn: {plea:?}"))?;
             }
-            State::Asleep | State::Waiting | State::Denied | State::SentAway => {
+            State::Asleep | State::Waiting | State::Denied | State::SentAway | State::NoUpgrade => {
                 return Err(format!("{plea:?}: {state:?}"));
             }
         }
@@ -477,8 +477,7 @@ impl Watch {
     fn first(&mut self, lock: Lock, now: Ms) -> Option<Ticket> {
         loop {
             let place = self.place(lock, now);
-            let upgrade = place.upgrades.first().copied();
-            let ticket = upgrade.or_else(|| place.queue.first().copied())?;
+            let ticket = place.queue.first().copied()?;
             let Some(Asked { locks, plea }) = self.asked.get(&ticket) else {
                 self.place(lock, now).leave(ticket);
                 continue;
@@ -489,14 +488,6 @@ impl Watch {
                 for lock in locks {
                     self.place(lock, now).leave(ticket);
                 }
-                continue;
-            }
-            let owner = plea.owner;
-            let place = self.place(lock, now);
-            if upgrade.is_some() && place.hold_of(owner).is_none() {
-                // Its share is over: back to where it came.
-                place.upgrades.remove(&ticket);
-                place.queue.insert(ticket);
                 continue;
             }
             return Some(ticket);

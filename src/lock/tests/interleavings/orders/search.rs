@@ -42,10 +42,6 @@ pub struct State {
 /// Who lets go of each lock.
 pub type Ends = [Owners; LOCKS];
 
-/// Those who have come to share each lock in this moment. They stand where they stood, until all at
-/// the head of the queue have come in.
-type Fresh = [Owners; LOCKS];
-
 impl State {
     /// Those that stand in their queues.
     fn awake(&self) -> Requests {
@@ -54,35 +50,56 @@ impl State {
 
     /// Grants whatever may be granted now.
     pub fn settle(&mut self, requests: &[Request]) {
-        let mut before = None;
-        while before != Some(self.left) {
-            before = Some(self.left);
-            let mut fresh = Fresh::default();
-            while let Some(next) =
-                (0..requests.len()).find(|&next| self.may_have_all(requests, next, fresh))
-            {
-                self.grant(requests[next], next, &mut fresh);
-            }
+        self.end_upgrades(requests);
+        while let Some(next) = (0..requests.len()).find(|&next| self.may_have_all(requests, next)) {
+            self.grant(requests[next], next);
+            self.end_upgrades(requests);
         }
     }
 
-    fn may_have_all(&self, requests: &[Request], at: usize, fresh: Fresh) -> bool {
+    /// Those wait no more whose owners have come to share what they want alone.
+    fn end_upgrades(&mut self, requests: &[Request]) {
+        let awake = (0..requests.len()).filter(|&at| self.awake() & bit(at) != 0);
+        let ended = awake.filter(|&at| self.is_upgrade(requests[at]));
+        self.left &= !ended.fold(0, |all, at| all | bit(at));
+    }
+
+    /// Does its owner share a lock that it wants alone?
+    pub fn is_upgrade(&self, request: Request) -> bool {
+        (self.held.iter().zip(request.locks)).any(|(held, wanted)| {
+            wanted == Some(Mode::Exclusive) && !held.alone && held.by & request.owner != 0
+        })
+    }
+
+    /// Grants this request what it wants, if it may have it now. It does not wait.
+    pub fn grant_at_once(&mut self, requests: &[Request], at: usize) -> bool {
+        let before = *self;
+        self.left |= bit(at);
+        if !self.may_have_all(requests, at) {
+            *self = before;
+            return false;
+        }
+        self.grant(requests[at], at);
+        self.settle(requests);
+        true
+    }
+
+    fn may_have_all(&self, requests: &[Request], at: usize) -> bool {
         self.awake() & bit(at) != 0
             && (0..LOCKS)
                 .filter(|&lock| requests[at].locks[lock].is_some())
-                .all(|lock| self.may_have(requests, at, lock, fresh))
+                .all(|lock| self.may_have(requests, at, lock))
     }
 
-    fn may_have(&self, requests: &[Request], at: usize, lock: usize, fresh: Fresh) -> bool {
+    fn may_have(&self, requests: &[Request], at: usize, lock: usize) -> bool {
         let (held, request) = (self.held[lock], requests[at]);
         let mode = request.locks[lock];
-        let in_turn = self.first_in_queue(requests, lock, fresh) == Some(at);
+        let in_turn = self.first_in_queue(requests, lock) == Some(at);
         if held.alone {
             return held.by == request.owner;
         }
         if held.by & request.owner != 0 {
-            let stands_first = in_turn || fresh[lock] & request.owner == 0;
-            return mode != Some(Mode::Exclusive) || (held.by == request.owner && stands_first);
+            return mode != Some(Mode::Exclusive) || held.by == request.owner;
         }
         let others = u64::from(held.by.count_ones());
         let room = match mode {
@@ -93,23 +110,12 @@ impl State {
         in_turn && room
     }
 
-    /// Those who share the lock and want it alone stand before everybody else.
-    fn first_in_queue(&self, requests: &[Request], lock: usize, fresh: Fresh) -> Option<usize> {
-        let held = self.held[lock];
-        let queue = || {
-            (0..requests.len()).filter(move |&other| {
-                self.awake() & bit(other) != 0 && requests[other].locks[lock].is_some()
-            })
-        };
-        let shares = if held.alone { 0 } else { held.by & !fresh[lock] };
-        let upgrade = |other: &usize| {
-            requests[*other].locks[lock] == Some(Mode::Exclusive)
-                && requests[*other].owner & shares != 0
-        };
-        queue().find(upgrade).or_else(|| queue().next())
+    fn first_in_queue(&self, requests: &[Request], lock: usize) -> Option<usize> {
+        (0..requests.len())
+            .find(|&other| self.awake() & bit(other) != 0 && requests[other].locks[lock].is_some())
     }
 
-    fn grant(&mut self, request: Request, at: usize, fresh: &mut Fresh) {
+    fn grant(&mut self, request: Request, at: usize) {
         self.left &= !bit(at);
         for (lock, mode) in request.locks.into_iter().enumerate() {
             let Some(mode) = mode else { continue };
@@ -120,9 +126,8 @@ impl State {
             }
             if mode == Mode::Exclusive {
                 *held = Held { by: request.owner, alone: true };
-            } else if held.by & request.owner == 0 {
+            } else {
                 held.by |= request.owner;
-                fresh[lock] |= request.owner;
             }
         }
     }

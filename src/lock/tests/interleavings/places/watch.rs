@@ -115,8 +115,6 @@ pub struct Watch {
     by_wall: BTreeSet<(Lock, Owner)>,
     /// Connections that a hold may end with: of the requests that were granted it, or asked for it last.
     ties: BTreeMap<(Lock, Owner), BTreeSet<u64>>,
-    /// Requests that stood first as upgrades when the server last came to rest, or since.
-    upgrades: BTreeSet<No>,
     /// Holds that others have written, or moved.
     foreign: BTreeSet<(Lock, Owner)>,
     /// What is shown, and what was before the deed.
@@ -268,7 +266,6 @@ impl Watch {
         self.told.clear();
         self.by_wall.clear();
         self.ties.clear();
-        self.upgrades.clear();
         self.asleep.clear();
         self.highest = 0;
         self.foreign.clear();
@@ -308,7 +305,6 @@ impl Watch {
         self.claims_are_shown(deed, &told, &granted)?;
         self.no_client_is_overtaken(server, &granted, &was, now)?;
         self.told_is_kept(now)?;
-        self.note_upgrades();
         self.queues_are_right()?;
         if !server.master {
             self.by_wall.extend(self.told.keys());
@@ -417,6 +413,10 @@ impl Watch {
                         if locks.iter().any(|&lock| blocked.wants(lock, owner)))
                 }
                 State::SentAway => !server.master || self.drains,
+                State::NoUpgrade => {
+                    self.counts.ended_upgrades += 1;
+                    blocked.least > now && self.may_be_upgrade(&blocked)
+                }
                 State::Denied | State::Waiting | State::Asleep => false,
             };
             ensure(is_right, || format!("{state:?} at {now}: {blocked:?}"))?;

@@ -239,8 +239,8 @@ impl Watch {
                 Some(before) if !(unclaimed || is_cut_off) => asked.max(before),
                 _ => asked,
             };
-            // Another request of its owner may have been granted it in the same moment, and an upgrade
-            // may have kept the end of the share.
+            // Another request of its owner may have been granted it in the same moment, and this may have kept the end of
+            // its share.
             let is_granted_now = before.is_none() || held.fence > Some(self.highest_before);
             let beside = is_granted_now && (mine.len() > 1 || by_blocked);
             let foreign = self.foreign.contains(&(lock, owner));
@@ -411,6 +411,11 @@ impl Watch {
             });
         let (count, is_right) = match refusal {
             Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),
+            Refusal::NoUpgrade => {
+                let refused = self.new_place(locks, plea, now);
+                let is_right = plea.patience != Patience::Try && self.may_be_upgrade(&refused);
+                (&mut self.counts.no_upgrades, is_right)
+            }
             Refusal::QueueFull | Refusal::Behind(_) => (&mut self.counts.full, !has_place),
             Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !has_place),
             other => return Err(format!("{plea:?}: {other:?}")),

@@ -58,7 +58,7 @@ impl Watch {
         // By another request for the same its owner may be granted this too.
         let is_alone =
             !others.any(|(_, other)| one.locks.iter().any(|&lock| other.wants(lock, one.owner)));
-        if !is_alone || !waits(no, one) || self.upgrades.contains(&no) {
+        if !is_alone || !waits(no, one) || self.may_be_upgrade(one) {
             return Vec::new();
         }
         let mut found = Vec::new();

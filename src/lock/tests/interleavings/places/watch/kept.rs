@@ -437,8 +437,6 @@ impl Watch {
         let now = server.now().ms();
         let may_be_late = now < self.rough_until;
         self.look(server);
-        self.upgrades.clear();
-        self.note_upgrades();
         // No client claimed it, and its lease was over too.
         let is_late = |one: &Wait| {
             let is_over = now > one.claim_ends || one.perhaps;

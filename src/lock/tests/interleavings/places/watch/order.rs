@@ -34,21 +34,14 @@ impl Watch {
             .map(|(other, _)| other)
     }
 
-    /// Does it come before all who don't share the lock, because its owner does?
-    fn may_be_upgrade(&self, lock: Lock, one: &Wait) -> bool {
-        let mut seen = [&self.seen, &self.before].into_iter();
-        one.plea.mode == Mode::Exclusive && seen.any(|seen| seen.hold(lock, one.owner).is_some())
-    }
-
-    /// Those whose owners share what they want alone stand first, until the lock is settled without a share.
-    pub(super) fn note_upgrades(&mut self) {
-        let is_upgrade = |one: &Wait| {
-            let mut locks = one.locks.iter();
-            locks.any(|&lock| self.may_be_upgrade(lock, one))
+    /// Does its owner share a lock that it wants alone, or did it do so?
+    pub(super) fn may_be_upgrade(&self, one: &Wait) -> bool {
+        let shares = |seen: &Seen, lock: Lock| {
+            let held = seen.hold(lock, one.owner);
+            held.is_some_and(|held| held.how == Hold::Shared)
         };
-        let upgrades = self.waits.iter().filter(|(_, one)| is_upgrade(one));
-        let upgrades: Vec<No> = upgrades.map(|(&no, _)| no).collect();
-        self.upgrades.extend(upgrades);
+        one.plea.mode == Mode::Exclusive
+            && one.locks.iter().any(|&lock| shares(&self.seen, lock) || shares(&self.before, lock))
     }
 
     /// So many are said to come before it. Some may do so who have to leave, or to be laid aside.
@@ -58,9 +51,7 @@ impl Watch {
             let standing = self.stands(lock).filter(|(_, one)| one.least > now);
             standing.filter(|(other, _)| *other < no).count()
         };
-        // As an upgrade it comes before those that came first.
-        let in_turn = place.locks.iter().filter(|&&lock| !self.may_be_upgrade(lock, place));
-        let least = in_turn.map(|&lock| surely(lock)).max().unwrap_or_default();
+        let least = place.locks.iter().map(|&lock| surely(lock)).max().unwrap_or_default();
         ensure(least <= before, || {
             format!("{before} before {no}, but there are {least:?}: {place:?}")
         })
@@ -111,7 +102,7 @@ impl Watch {
                 let (&no, one) = found
                     .ok_or_else(|| format!("{row:?} waits for {lock:?}, and has not asked"))?;
                 let is_late = row.place.is_some_and(|place| place.1);
-                if is_late || self.upgrades.contains(&no) {
+                if is_late {
                     continue;
                 }
                 ensure(no > last, || format!("{no} of {lock:?} behind {last}: {one:?}"))?;
@@ -135,12 +126,9 @@ impl Watch {
         })
     }
 
-    /// The first in this queue, if no client may stand there who shares the lock.
+    /// The first in this queue.
     fn first(&self, lock: Lock) -> Option<No> {
-        let is_upgrade = |one: &Wait| self.seen.hold(lock, one.owner).is_some();
-        let upgrade = self.stands(lock).any(|(_, one)| is_upgrade(one));
-        let first = self.stands(lock).next().map(|(no, _)| no);
-        first.filter(|_| !upgrade)
+        self.stands(lock).next().map(|(no, _)| no)
     }
 
     fn could_have(&self, no: No) -> bool {
