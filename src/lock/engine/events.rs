@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
 use crate::lock::log::line::Reason;
 use crate::lock::waiting::place::Ending;
 use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
@@ -36,7 +35,7 @@ impl Locks {
         let has_expired = why == Reason::Expired;
         // If it is reserved by that, it has expired by the wall clock alone, and the holds last.
         let is_reserved = has_expired && self.holds.reserve_after_event(name.borrow(), now);
-        let are_lost = !is_reserved && self.lose_all(name.borrow(), (why, Seen::AtOnce), now) > 0;
+        let are_lost = !is_reserved && self.lose_all(name.borrow(), why, now) > 0;
         if are_lost && has_expired {
             self.outbox.expired.push_back(name.clone());
         }

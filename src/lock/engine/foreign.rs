@@ -1,7 +1,6 @@
 //! What is remembered of holds that this server has not granted, once a command comes across them.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
 use crate::lock::holds::ledger::{Delivery, Entry, News};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
@@ -60,8 +59,9 @@ impl Locks {
             closed: false,
             delivery: Delivery::TOLD,
             counted: false,
+            logged: false,
         };
         let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);
-        self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+        self.record_lost(name, Reason::Overwritten, &others, turn.now);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
 use crate::lock::holds::ledger::{Delivery, Entry, News};
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
@@ -103,7 +102,7 @@ impl Locks {
             // The hold goes on, and replies to its earlier number still count.
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
-            entry.since = turn.now.ms();
+            (entry.since, entry.logged) = (turn.now.ms(), false);
             if is_ours {
                 (entry.end, entry.by_wall) = (end, false);
             }
@@ -123,6 +122,7 @@ impl Locks {
             // A hold that another client has written is known to its owner.
             delivery: Delivery::of(goes_on, 0),
             // An upgrade is not counted again: it is counted if its share was.
+            logged: false,
             counted: match fit {
                 Fit::Open { keeps: None } => true,
                 Fit::Open { keeps: Some(_) } => (ledger.of(name.key, terms.owner, Hold::Shared))
@@ -141,7 +141,7 @@ impl Locks {
             }
             _ => {
                 let others = ledger.write(name.key, terms.owner, hold, entry);
-                self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+                self.record_lost(name, Reason::Overwritten, &others, turn.now);
                 return;
             }
         }

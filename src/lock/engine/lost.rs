@@ -12,15 +12,6 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Holders;
 use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now};
 
-/// When a loss is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lock) enum Seen {
-    AtOnce,
-    Later,
-}
-
-use Seen::{AtOnce, Later};
-
 /// The present holder of a lock that another owner has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderNow {
@@ -35,7 +26,7 @@ impl Locks {
     pub(in crate::lock) fn record_lost(
         &mut self,
         name: NameRef<'_>,
-        (reason, seen): (Reason, Seen),
+        reason: Reason,
         lost: &[Former],
         now: Now,
     ) {
@@ -58,7 +49,9 @@ impl Locks {
                 let lasted = end.saturating_sub(former.entry.since);
                 self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
             }
-            self.log_loss(name, (reason, seen), former, 1, now);
+            if !former.entry.logged {
+                self.log_loss(name, reason, former, 1, now);
+            }
         }
     }
 
@@ -76,11 +69,7 @@ impl Locks {
             self.waiting.set_holders(name, Holders::Free);
         }
         for Lost { former, reason } in lost {
-            let seen = match reason {
-                Reason::Overwritten => AtOnce,
-                _ => Later,
-            };
-            self.record_lost(name, (reason, seen), &[former], now);
+            self.record_lost(name, reason, &[former], now);
         }
         any_expired
     }
@@ -108,7 +97,7 @@ impl Locks {
     fn log_loss(
         &mut self,
         name: NameRef<'_>,
-        (reason, seen): (Reason, Seen),
+        reason: Reason,
         former: &Former,
         count: usize,
         now: Now,
@@ -119,15 +108,17 @@ impl Locks {
         let Former { owner, hold, entry } = former;
         let owner = owner.bytes();
         let queue = self.waiting.queue_of(name);
-        let runs_out = matches!(reason, Reason::Expired | Reason::Unclaimed);
-        let ended = if runs_out {
-            // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
-            let holder = queue.and_then(|queue| queue.holders().exclusive());
-            let known = holder.filter(|alone| *alone.owner == *owner);
-            let end = entry.end.or(known.and_then(|alone| alone.until));
-            end.map(|end| end.min(now.ms()))
-        } else {
-            None
+        let ended = match reason {
+            Reason::Expired | Reason::Unclaimed => {
+                // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
+                let holder = queue.and_then(|queue| queue.holders().exclusive());
+                let known = holder.filter(|alone| *alone.owner == *owner);
+                let end = entry.end.or(known.and_then(|alone| alone.until));
+                end.map(|end| end.min(now.ms()))
+            }
+            // Mostly this is found later.
+            Reason::Overwritten => None,
+            _ => Some(now.ms()),
         };
         let waiting = queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len()));
         let loss = Loss {
@@ -139,7 +130,7 @@ impl Locks {
                 fence: entry.fence,
                 hold: *hold,
                 since: entry.since,
-                ended: ended.or((seen == AtOnce).then_some(now.ms())),
+                ended,
                 queue: waiting,
                 client: entry.client,
             },
@@ -148,12 +139,7 @@ impl Locks {
     }
 
     /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
-    pub(in crate::lock) fn lose_all(
-        &mut self,
-        name: NameRef<'_>,
-        why: (Reason, Seen),
-        now: Now,
-    ) -> usize {
+    pub(in crate::lock) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
         let lost = self.holds.ledger(name.db).take(name.key);
         self.record_lost(name, why, &lost, now);
         self.waiting.set_holders(name, Holders::Free);
@@ -174,18 +160,16 @@ impl Locks {
             self.remember_foreign(turn, name, owner.bytes(), hold);
         }
         let lost = self.holds.ledger(name.db).take(name.key);
-        let why = (Reason::Broken, AtOnce);
-        // What the log has already is not counted again below.
-        if let Some(one) = lost.first() {
-            let others = held.saturating_sub(lost.len());
-            self.log_loss(name, why, one, others.saturating_add(1), turn.now);
+        self.record_lost(name, Reason::Broken, &lost, turn.now);
+        let others = held.saturating_sub(lost.len());
+        if let Some(one) = lost.first().filter(|_| others > 0) {
+            self.log_loss(name, Reason::Broken, one, others, turn.now);
         }
-        self.record_lost(name, why, &lost, turn.now);
     }
 
     /// The lock is free: forgets its holds, and logs and announces that they have expired.
     pub(in crate::lock) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.lose_all(name, (Reason::Expired, Later), turn.now) > 0 {
+        if self.lose_all(name, Reason::Expired, turn.now) > 0 {
             turn.keys.announce(name, LockEvent::Expired);
         }
     }
@@ -197,7 +181,7 @@ impl Locks {
         name: NameRef<'_>,
         expired: &[Former],
     ) {
-        self.record_lost(name, (Reason::Expired, Later), expired, turn.now);
+        self.record_lost(name, Reason::Expired, expired, turn.now);
         if !expired.is_empty() {
             turn.keys.announce(name, LockEvent::Expired);
         }
@@ -217,9 +201,10 @@ impl Locks {
                 && former.entry.has_had(fence)
                 && !former.entry.delivery.is_told()
             {
-                let (hold, counted) = (former.hold, Entry { counted: false, ..former.entry });
-                self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
-                self.holds.ledger(name.db).set(name.key, owner, hold, counted);
+                let (hold, entry) = (former.hold, former.entry);
+                self.record_lost(name, Reason::Unclaimed, &[former], now);
+                let entry = Entry { counted: false, logged: true, ..entry };
+                self.holds.ledger(name.db).set(name.key, owner, hold, entry);
             }
         }
     }
@@ -242,16 +227,14 @@ impl Locks {
         // A share that another client has taken out must not count as expired when the key expires.
         self.forget_removed(turn, name);
         if let Some(former) = &self.holds.any_former(name, owner) {
-            let reason = match self.holds.look(turn, name) {
-                LockState::Free => Reason::Expired,
+            let is_over = match self.holds.look(turn, name) {
+                LockState::Free => true,
                 LockState::Shared { .. } if former.hold == Hold::Shared => {
-                    match turn.keys.share_of(name, owner) {
-                        Some(_) => Reason::Expired,
-                        None => why_gone(&former.entry, turn.now),
-                    }
+                    turn.keys.share_of(name, owner).is_some()
                 }
-                _ => Reason::Overwritten,
+                _ => false,
             };
+            let reason = if is_over { Reason::Expired } else { Reason::Overwritten };
             let reason = self.why_over(name, reason, former, turn.now);
             if reason == Reason::Overwritten {
                 // Counted now: if the ledger forgot it after its ttl is over, it would count as expired.
@@ -260,10 +243,12 @@ impl Locks {
                     Hold::Exclusive => ledger.take(name.key),
                     Hold::Shared => Vec::from_iter(ledger.take_share(name.key, owner)),
                 };
-                self.record_lost(name, (reason, Later), &lost, turn.now);
-            } else {
+                self.record_lost(name, reason, &lost, turn.now);
+            } else if !former.entry.logged {
                 // Only logged: the loss is counted when the ledger forgets the hold.
-                self.log_loss(name, (reason, Later), former, 1, turn.now);
+                self.log_loss(name, reason, former, 1, turn.now);
+                let entry = Entry { logged: true, ..former.entry };
+                self.holds.ledger(name.db).set(name.key, owner, former.hold, entry);
             }
         }
         let logged = self.log.note_comeback(name, owner, with, turn.now);
@@ -304,9 +289,4 @@ impl Locks {
     pub fn reset_log(&mut self) {
         self.log.reset();
     }
-}
-
-/// Returns why a share is not in the key any more.
-pub(in crate::lock) fn why_gone(entry: &Entry, now: Now) -> Reason {
-    if entry.is_over(now) { Reason::Expired } else { Reason::Deleted }
 }

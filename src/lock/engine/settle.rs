@@ -5,7 +5,6 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
 use crate::lock::holds::ledger::News;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
@@ -135,7 +134,7 @@ impl Locks {
         self.meet(turn, name, None);
         let owner = match self.holds.look(turn, name) {
             LockState::NoLock => {
-                self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
+                self.lose_all(name, Reason::Overwritten, now);
                 return Served::Waits;
             }
             LockState::Free => {
@@ -148,7 +147,7 @@ impl Locks {
             }
             LockState::Shared { over, count, .. } => {
                 let alone = self.holds.ledger(name.db).forget_others(name.key, None);
-                self.record_lost(name, (Reason::Overwritten, Seen::Later), &alone, now);
+                self.record_lost(name, Reason::Overwritten, &alone, now);
                 if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::{Seen, why_gone};
-use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Former, Packed};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
@@ -129,8 +127,7 @@ impl Locks {
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
             let gone = self.holds.ledger(name.db).take_missing_shares(name.key, count, is_there);
-            let lost = |former: Former| Lost { reason: why_gone(&former.entry, turn.now), former };
-            self.record_found(name, gone.into_iter().map(lost).collect(), turn.now);
+            self.record_lost(name, Reason::Overwritten, &gone, turn.now);
         }
     }
 
@@ -206,20 +203,15 @@ impl Locks {
         deadline: Option<Ms>,
         now: Now,
     ) {
-        let mut seen = Seen::Later;
         if self.waiting.set_end_of_holder(name, owner, deadline) {
             return;
         }
-        if let Some(queue) = self.waiting.queue(name) {
-            // While a client waits, the server notifies us of each new value at once.
-            if queue.holders().exclusive().is_some() {
-                seen = Seen::AtOnce;
-            }
+        if self.waiting.queue(name).is_some() {
             let print = self.waiting.print_of(owner);
             let alone = Alone { owner: Rc::from(owner), print, until: deadline };
             self.waiting.set_holders(name, Holders::One(alone));
         }
         let others = self.holds.ledger(name.db).forget_others(name.key, Some(owner));
-        self.record_lost(name, (Reason::Overwritten, seen), &others, now);
+        self.record_lost(name, Reason::Overwritten, &others, now);
     }
 }

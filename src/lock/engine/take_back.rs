@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
 use crate::lock::engine::tick::PAUSE;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
@@ -71,7 +70,7 @@ impl Locks {
             Reason::Disconnected
         };
         let lost = std::slice::from_ref(&former);
-        self.record_lost(name, (reason, Seen::AtOnce), lost, turn.now);
+        self.record_lost(name, reason, lost, turn.now);
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }

@@ -1,6 +1,5 @@
 //! One line of the log of lost holds.
 
-use std::collections::VecDeque;
 use std::ffi::CStr;
 
 use crate::lock::words::{Db, Fence, Hold, Ms, Now, Print};
@@ -107,16 +106,6 @@ pub struct About {
     pub(super) owner_print: u64,
 }
 
-/// What distinguishes a hold from all others of its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The print of its owner.
-    pub(super) owner: u64,
-    pub fence: Option<Fence>,
-    /// Since when the ledger has remembered it.
-    pub(super) since: Ms,
-}
-
 /// What is known of a hold that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostHold {
@@ -164,8 +153,6 @@ pub struct Line {
     pub reason: Reason,
     /// The database; none for all databases.
     pub db: Option<Db>,
-    /// The last few holds that the line counts.
-    pub counted: VecDeque<Identity>,
     /// The hold that was lost last; none if a database was flushed.
     pub lost: Option<(About, LostHold)>,
     /// When the first hold was lost.

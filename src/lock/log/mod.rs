@@ -3,16 +3,13 @@
 
 pub mod line;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::log::line::{About, CameBack, Comeback, Cut, Identity, Line, LostHold, Reason};
+use crate::lock::log::line::{About, CameBack, Comeback, Cut, Line, LostHold, Reason};
 use crate::lock::words::{Db, Ms, NameRef, Now, Print, Secret};
 
 /// Losses of one lock for one reason share a line if no more time than this lies between them, as in ACL LOG.
 const ONE_LINE: Ms = 60_000;
-
-/// A line knows this many of the last holds that it counts, so that none of these is counted twice.
-const MOST_TOLD_APART: usize = 8;
 
 /// A hold that has been lost, or several of one lock at once.
 #[derive(Clone, Copy, Debug)]
@@ -75,28 +72,20 @@ impl LossLog {
         self.lines.values().rev()
     }
 
-    /// Logs a hold that was lost. One that is in the log already is not counted again.
+    /// Logs a hold that was lost.
     pub fn add_loss(&mut self, loss: &Loss<'_>, now: Now) {
         if self.is_off() {
             return;
         }
         let print = self.secret.print(loss.name.key);
         let owner_print = self.secret.half_print(loss.owner);
-        let of_key = self.of_key(loss.name.db, print);
-        let identity =
-            Identity { owner: owner_print, fence: loss.hold.fence, since: loss.hold.since };
-        let mut same = None;
-        for (place, line) in of_key {
-            if line.counted.contains(&identity) {
-                return;
-            }
-            if line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
-            {
-                same = Some(place);
-            }
-        }
+        let is_same = |line: &Line| {
+            line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
+        };
+        let same = self.of_key(loss.name.db, print).find(|(_, line)| is_same(line));
         let about =
             About { key: Cut::of(loss.name.key), print, owner: Cut::of(loss.owner), owner_print };
+        let same = same.map(|(place, _)| place);
         let mut line = (same.and_then(|place| self.take(place)))
             .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.name.db), now));
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
@@ -104,8 +93,6 @@ impl LossLog {
         line.lost = Some((about, loss.hold));
         line.updated = now;
         line.came_back = None;
-        line.counted.truncate(MOST_TOLD_APART.saturating_sub(1));
-        line.counted.push_front(identity);
         self.add(line);
     }
 
@@ -181,17 +168,7 @@ impl LossLog {
     fn new_line(&mut self, reason: Reason, db: Option<Db>, now: Now) -> Line {
         let id = self.next_id;
         self.next_id = id.saturating_add(1);
-        Line {
-            id,
-            count: 0,
-            reason,
-            db,
-            counted: VecDeque::new(),
-            lost: None,
-            created: now,
-            updated: now,
-            came_back: None,
-        }
+        Line { id, count: 0, reason, db, lost: None, created: now, updated: now, came_back: None }
     }
 }
 

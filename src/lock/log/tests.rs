@@ -53,23 +53,6 @@ fn losses_of_one_lock_for_one_reason_are_one_line_if_no_minute_lies_between_them
 }
 
 #[test]
-fn a_hold_is_lost_once() {
-    let mut log = LossLog::new(10, SECRET);
-    for reason in [Reason::Unclaimed, Reason::Unclaimed, Reason::Expired] {
-        loses(&mut log, KEY, reason, b"a", 1, 0);
-    }
-    loses(&mut log, KEY, Reason::Broken, b"b", 2, 0);
-    loses(&mut log, KEY, Reason::Expired, b"a", 1, 90_000);
-    assert_eq!(said(&log), [(1, Reason::Broken), (1, Reason::Unclaimed)]);
-    for _ in 0..2 {
-        for fence in 3..=10 {
-            loses(&mut log, KEY, Reason::Deleted, b"c", fence, 0);
-        }
-    }
-    assert_eq!(said(&log)[0], (8, Reason::Deleted));
-}
-
-#[test]
 fn the_oldest_lines_go_first_and_numbers_go_on() {
     let mut log = LossLog::new(3, SECRET);
     for number in 0..5 {

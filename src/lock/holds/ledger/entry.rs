@@ -32,6 +32,8 @@ pub struct Entry {
     /// Was it counted when it was granted? Then its end is counted too. Holds that were written by
     /// commands that are not ours are not counted.
     pub counted: bool,
+    /// Is its loss in the log already, although it is still remembered?
+    pub logged: bool,
 }
 
 impl Entry {

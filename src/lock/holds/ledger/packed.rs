@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for th
 /// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: a bit that is always set; five flags; the replies under way; and the fencing number,
+    /// From the lowest bit: a bit that is always set; six flags; the replies under way; and the fencing number,
     /// or 0 if there is none.
     number: NonZero<u64>,
     /// From the lowest bit: the slot; the lower bits of the length; and `end`, or `since` if there is no end.
@@ -35,9 +35,10 @@ const TOLD: u64 = 1 << 2;
 const CLOSED: u64 = 1 << 3;
 const RESERVED: u64 = 1 << 4;
 const COUNTED: u64 = 1 << 5;
-const REPLIES: u32 = 6;
+const LOGGED: u64 = 1 << 6;
+const REPLIES: u32 = 7;
 const MOST_REPLIES: u32 = 15;
-const NUMBER: u32 = 10;
+const NUMBER: u32 = 11;
 /// Larger fencing numbers do not fit.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
 
@@ -84,6 +85,7 @@ impl Usual {
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
                 | flag(entry.counted, COUNTED)
+                | flag(entry.logged, LOGGED)
                 | u64::from(entry.delivery.under_way()) << REPLIES
                 | number << NUMBER,
             end: end.unwrap_or(entry.since) << END
@@ -113,6 +115,7 @@ impl Usual {
             closed: bits & CLOSED != 0,
             delivery: Delivery::of(bits & TOLD != 0, u32::try_from(replies).unwrap_or_default()),
             counted: bits & COUNTED != 0,
+            logged: bits & LOGGED != 0,
         }
     }
 
@@ -223,6 +226,7 @@ mod tests {
             closed: false,
             delivery: Delivery::TOLD,
             counted: true,
+            logged: false,
         };
         let number = |number| Entry { fence: Some(number), first: number, ..usual };
         let slot = |slot| Entry { slot: Some(slot), ..usual };
@@ -242,6 +246,7 @@ mod tests {
             (Entry { reserved: true, ..usual }, true),
             (Entry { delivery: Delivery::of(false, 0), ..usual }, true),
             (Entry { counted: false, ..usual }, true),
+            (Entry { logged: true, ..usual }, true),
             (replies(15), true),
             (replies(16), false),
             (replies(u32::MAX), false),
@@ -266,8 +271,8 @@ mod tests {
             (Entry { first: 7, ..usual }, false),
             (number(0), false),
             (number(1), true),
-            (number((1 << 54) - 1), true),
-            (number(1 << 54), false),
+            (number((1 << 53) - 1), true),
+            (number(1 << 53), false),
             (number(u64::MAX), false),
         ];
         for (entry, fits) in cases {

@@ -249,6 +249,7 @@ mod tests {
             closed: false,
             delivery: Delivery::TOLD,
             counted: true,
+            logged: false,
         }
     }
 

@@ -18,6 +18,7 @@ fn entry(fence: Fence) -> Entry {
         closed: false,
         delivery: Delivery::TOLD,
         counted: true,
+        logged: false,
     }
 }
 

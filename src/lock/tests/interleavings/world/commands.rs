@@ -3,7 +3,7 @@
 use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
 use crate::lock::fence::Fence;
-use crate::lock::log::line::{Identity, Line, Reason};
+use crate::lock::log::line::{Line, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
 use crate::lock::{Acquired, Ms, Patience};
@@ -100,12 +100,11 @@ impl World {
         let is_it = |line: &Line| {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
             let is_broken = line.reason == Reason::Broken && line.updated == now;
-            // It has been logged before that it was over, or written over. And of two holds without a number that an
-            // owner loses within a millisecond the log has one.
+            // It has been logged before that it was over, or written over: alone, or with others.
             let is_over = matches!(line.reason, Reason::Expired | Reason::Overwritten);
-            let is_twin = |one: &Identity| one.fence.is_none() && line.updated == now;
-            let was_over = (line.counted.iter())
-                .any(|one| held.contains(&one.fence) && (is_over || is_twin(one)));
+            let is_one = |fence| held.contains(&fence) || line.count > 1;
+            let was_over =
+                is_over && line.lost.as_ref().is_some_and(|(_, hold)| is_one(hold.fence));
             (is_broken || was_over) && line.db == Some(lock.0) && key == Some(lock.1.as_bytes())
         };
         self.server.losses(8).iter().any(|(line, _)| is_it(line))
