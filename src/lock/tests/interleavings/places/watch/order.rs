@@ -126,9 +126,12 @@ impl Watch {
         })
     }
 
-    /// The first in this queue.
+    /// The first in this queue, if none stands there whose owner holds the lock by another request.
     fn first(&self, lock: Lock) -> Option<No> {
-        self.stands(lock).next().map(|(no, _)| no)
+        let holds = |one: &Wait| self.seen.hold(lock, one.owner).is_some();
+        let any_holds = self.stands(lock).any(|(_, one)| holds(one));
+        let first = self.stands(lock).next().map(|(no, _)| no);
+        first.filter(|_| !any_holds)
     }
 
     fn could_have(&self, no: No) -> bool {
