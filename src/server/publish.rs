@@ -2,8 +2,9 @@
 //!
 //! They are published in a timer and nowhere else: before Redis 7.2 a message to the very connection
 //! whose command runs would land inside the replies of its transaction. A message may be lost, as any
-//! that is published; those who wait do without it.
+//! that is published; those who wait do without it. A place whose message no client has received is passed by.
 
+use super::clock;
 use super::ffi::{Text, api};
 use super::module::Module;
 use crate::lock::{Asker, Message};
@@ -52,8 +53,8 @@ impl Module {
         let is_unheard = receivers == 0 && !in_cluster;
         _ = self.change(|locks| {
             locks.published();
-            if is_unheard {
-                locks.waiting_mut().send_to_sleep(message.id);
+            if let Some(place) = message.turn_of.filter(|_| is_unheard) {
+                locks.waiting_mut().pass_by(place, clock::now());
             }
         });
         usize::try_from(receivers).unwrap_or_default()

@@ -64,20 +64,25 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
             scene.push(Row::new(format!("{many} {step}"), seen, BOUND));
         }
     }
-    dead(scene).await
+    dead(scene, false).await?;
+    dead(scene, true).await
 }
 
-/// A process has died whose places are all granted in one moment. Behind one in ten of them a client waits.
-async fn dead(scene: &mut Scene<'_>) -> Result<()> {
+/// A process has died whose places are all granted in one moment. Behind one in ten of them a client waits. Their
+/// leases end, or no client is `told` on their channel and they are passed by.
+async fn dead(scene: &mut Scene<'_>, told: bool) -> Result<()> {
     let places = scene.bench.fewer(DEAD);
     let many = format!("{} granted places of a dead process", count(places as f64));
+    let many = if told { format!("{many} with NOTIFY") } else { many };
+    let kept = if told { Duration::ZERO } else { KEPT };
     let measuring = async {
         let server = Server::start(With::Module).await?;
         let mut control = server.connect().await?;
         control.lift_limits(With::Module).await?;
         hold(&server, places, "lock:", "holder").await?;
-        let kept = KEPT.as_millis();
-        let ask = |lock| format!("LOCK.ACQUIRE lock:{lock} dead:{lock} {TTL} QUEUE {kept}");
+        let lease =
+            if told { format!("{TTL} NOTIFY dead m") } else { kept.as_millis().to_string() };
+        let ask = |lock| format!("LOCK.ACQUIRE lock:{lock} dead:{lock} {TTL} QUEUE {lease}");
         pipeline(&mut control, places, ask).await?;
         let living = places / 10;
         let behind = |lock| format!("LOCK.ACQUIRE lock:{lock} living:{lock} {TTL} QUEUE {TTL}");
@@ -86,7 +91,7 @@ async fn dead(scene: &mut Scene<'_>) -> Result<()> {
         let granted = Instant::now();
         // Those behind them have their turns by then, and keep their places until they claim them.
         let gone = async {
-            while control.field("lock", "lock_places").await? > living
+            while control.field("lock", "lock_unclaimed_total").await? < places
                 || control.field("lock", "lock_held").await? < living
             {
                 sleep(Duration::from_millis(5)).await;
@@ -94,7 +99,7 @@ async fn dead(scene: &mut Scene<'_>) -> Result<()> {
             Ok(())
         };
         let seen = of_event(&server, gone).await?;
-        let overdue = granted.elapsed().saturating_sub(KEPT).as_secs_f64();
+        let overdue = granted.elapsed().saturating_sub(kept).as_secs_f64();
         let control = &mut server.connect().await?;
         let unclaimed = control.field("lock", "lock_unclaimed_total").await?;
         ensure!(unclaimed == places, "{unclaimed} grants to {places} places were not claimed");
@@ -102,9 +107,12 @@ async fn dead(scene: &mut Scene<'_>) -> Result<()> {
     };
     let measuring = async { Ok((expiry::alone(places).await?, measuring.await?)) };
     if let Some((alone, (seen, overdue))) = scene.attempt(&many, 3, measuring).await? {
-        scene.push(Row::new(format!("{many} lapse"), seen, BOUND).on_top_of(alone.turn()));
-        let what = format!("{many}: the last lapses so long after its lease");
-        scene.push(Row::of(what, overdue, OVERDUE, Unit::Wait));
+        let [end, last] = match told {
+            false => ["lapse", "the last lapses so long after its lease"],
+            true => ["are passed by", "the last is passed by after"],
+        };
+        scene.push(Row::new(format!("{many} {end}"), seen, BOUND).on_top_of(alone.turn()));
+        scene.push(Row::of(format!("{many}: {last}"), overdue, OVERDUE, Unit::Wait));
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ impl Locks {
             // The asker is needed to check its rights at the grant, which a granted place is past.
             let is_granted = (self.waiting.waiter(ticket)).is_some_and(Waiter::is_granted);
             let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
-            self.waiting.renew_lease((turn.now, &mut turn.budget), ticket, request, lease, asker);
+            self.waiting.renew_lease(turn.now, ticket, request, lease, asker);
         }
         for &name in names {
             self.settle_queue(turn, name);
@@ -72,7 +72,7 @@ impl Locks {
         }
         // An owner that asks for another mode goes to the end, and keeps its old place until it is enrolled.
         let ticket = self.enroll(turn, &parts, request, own)?;
-        self.waiting.renew_lease((turn.now, &mut turn.budget), ticket, request, lease, None);
+        self.waiting.renew_lease(turn.now, ticket, request, lease, None);
         if let Some(own) = own {
             let moved_up = self.end_place(own, Ended::ByItsOwner);
             turn.settling.add_moved_up(moved_up);

@@ -180,7 +180,7 @@ impl Locks {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
-        let channel = (place.notify.as_ref()).map(|target| target.channel);
+        let is_unheard = place.notify.as_ref().is_some_and(|notify| notify.is_unheard);
         self.waiting.check_kept_back(turn, ticket);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
@@ -210,11 +210,8 @@ impl Locks {
             self.end_hold(turn, name.borrow(), &owner, hold);
         }
         self.lose_grant(ticket);
-        if self.waiting.places().is_extended(time, turn.now) {
-            return self.waiting.wake(ticket);
-        }
-        if let Some(channel) = channel {
-            self.waiting.send_to_sleep(channel);
+        if !is_unheard && self.waiting.places().is_extended(time, turn.now) {
+            self.waiting.wake(ticket);
         }
     }
 }

@@ -183,7 +183,7 @@ impl Locks {
     /// anything any more.
     fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let ticket = self.waiting.first_in_queue(name)?;
+            let ticket = self.waiting.queue_of(name)?.first()?;
             if turn.budget.is_spent() {
                 return Some(ticket);
             }
@@ -290,10 +290,6 @@ impl Locks {
                 return Served::Waits;
             };
             parts.push(Part { name, fit });
-        }
-        // Looking at its queues may have laid it aside.
-        if !self.waiting.is_waiting(ticket) {
-            return Served::Waits;
         }
         let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
         if self.waiting.is_place(ticket) && !parts.iter().all(is_open) {

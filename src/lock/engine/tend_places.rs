@@ -22,7 +22,6 @@ impl Locks {
             let moved_up = self.end_place(ticket, Ended::Lost);
             self.waiting.settle_later(moved_up);
         }
-        self.waiting.put_some_back(&mut turn.budget);
         while !turn.budget.is_spent()
             && !self.is_put_off(turn.now)
             && let Some(ticket) = self.waiting.places().overdue_claim(turn.now)
@@ -39,7 +38,6 @@ impl Locks {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }
         }
-        self.waiting.lay_some_aside(&mut turn.budget);
         self.counts.note_waiting(self.waiting.count_waiting());
     }
 

@@ -84,7 +84,7 @@ pub struct Remembered {
     pub queues: usize,
     /// Waiters that have not ended, whether or not they have been replied to; and places.
     pub waiters: usize,
-    /// Requests by owner, owners of locks that have waiters, and channels.
+    /// Requests by owner, and owners of locks that have waiters.
     pub owners: usize,
     /// Points in time at which something is due.
     pub alarms: usize,

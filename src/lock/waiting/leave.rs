@@ -71,18 +71,6 @@ impl Waiting {
         next
     }
 
-    /// Returns the first waiter of a queue. Lays aside those before it whose channels sleep.
-    pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
-        loop {
-            let ticket = self.queue(name)?.first()?;
-            if !self.places.channels.any_asleep() || !self.sleeps_by_channel(ticket) {
-                return Some(ticket);
-            }
-            let moved_up = self.lay_aside(ticket);
-            self.calendar.note_all(moved_up);
-        }
-    }
-
     /// Returns the outcome of a waiter that must not be granted anything any more; nothing if it still may.
     pub fn outcome_if_over(&mut self, ticket: Ticket, now: Now) -> Option<State> {
         let waiter = self.waiters.get(&ticket)?;

@@ -63,7 +63,7 @@ impl Waiting {
                         _ => index.saturating_add(1),
                     },
                     lease: until.saturating_sub(now.ms()),
-                    asleep: self.sleeps(ticket),
+                    asleep: waiter.state() == State::Asleep,
                 }),
             })
             .collect();
@@ -79,19 +79,9 @@ impl Waiting {
         Remembered {
             queues: self.count_queues(),
             waiters: self.waiters.len(),
-            owners: sum(&[
-                self.waits.by_owner.len(),
-                self.in_the_way.len(),
-                self.places.channels.len(),
-            ]),
+            owners: sum(&[self.waits.by_owner.len(), self.in_the_way.len()]),
             alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
-            tasks: sum(&[
-                noted,
-                self.places.messages.len(),
-                self.places.endings.len(),
-                self.places.channels.count_waking(),
-                unseen,
-            ]),
+            tasks: sum(&[noted, self.places.messages.len(), self.places.endings.len(), unseen]),
             ..Remembered::default()
         }
     }

@@ -26,22 +26,12 @@ pub struct Worker<'a> {
     pub(super) chance: Chance,
     pub(super) way: Way<'a>,
     pub(super) ear: Option<Ear>,
-    /// Whether a place of an owner that is gone may still be there: when its turn comes and it is not claimed,
-    /// all places of the worker's channel are passed by until they are asked for.
-    pub(super) has_left_a_place: bool,
     calls: Vec<Call>,
 }
 
 impl<'a> Worker<'a> {
     pub fn new(stage: &'a Stage, chance: Chance) -> Worker<'a> {
-        Worker {
-            stage,
-            chance,
-            way: Way::to(stage),
-            ear: None,
-            has_left_a_place: false,
-            calls: Vec::new(),
-        }
+        Worker { stage, chance, way: Way::to(stage), ear: None, calls: Vec::new() }
     }
 
     pub fn work_until_the_end(
@@ -296,6 +286,7 @@ pub(super) fn channel_of(owner: &str, channel: Channel) -> String {
     match channel {
         Channel::Own => format!("{{h}}{}", owner.split('-').next().unwrap_or_default()),
         Channel::Common => "{h}all".to_owned(),
+        Channel::Unheard => "{h}none".to_owned(),
     }
 }
 

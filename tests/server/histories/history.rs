@@ -38,6 +38,8 @@ pub enum Channel {
     Own,
     /// One that all clients share.
     Common,
+    /// One to which no client subscribes.
+    Unheard,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

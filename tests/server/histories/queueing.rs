@@ -19,14 +19,19 @@ pub struct Ear(Client);
 impl Worker<'_> {
     pub(super) fn some_place(&mut self, owner: &str) -> Wait {
         let lease = self.chance.of([60, 150, 150, 400]) * MS;
-        let notify = (self.chance).of([None, None, Some(Channel::Own), Some(Channel::Common)]);
+        let notify = (self.chance).of([
+            None,
+            None,
+            Some(Channel::Own),
+            Some(Channel::Common),
+            Some(Channel::Unheard),
+        ]);
         let notify = notify.filter(|_| self.listens(owner));
         let kept = match notify {
             None => lease,
-            Some(Channel::Own) if self.has_left_a_place => 0,
-            Some(Channel::Own) => self.stage.claim_time.unwrap_or(0).min(lease),
-            // A claim of any owner that runs out sends all to sleep.
-            Some(Channel::Common) => 0,
+            // At its turn it is passed by at once.
+            Some(Channel::Unheard) => 0,
+            Some(_) => self.stage.claim_time.unwrap_or(0).min(lease),
         };
         Wait::Queue { lease, kept, notify }
     }
@@ -40,7 +45,6 @@ impl Worker<'_> {
             let answer = self.call(owner, ask);
             let is_refused = answer == Answer::Refused && self.stage.is_kept_up;
             if !matches!(answer, Answer::Place(_)) && !is_refused {
-                self.has_left_a_place |= !matches!(answer, Answer::Int(_));
                 return answer;
             }
             if self.stage.is_over() {
@@ -48,7 +52,6 @@ impl Worker<'_> {
             }
             match self.chance.below(36) {
                 0 if !self.stage.is_kept_up => {
-                    self.has_left_a_place = true;
                     self.die();
                     return Answer::Nil;
                 }
@@ -67,7 +70,6 @@ impl Worker<'_> {
             if notify.is_some() && !self.chance.one_in(4) {
                 let has_heard = self.hears_of(owner);
                 if has_heard && !self.stage.is_kept_up && self.chance.one_in(12) {
-                    self.has_left_a_place = true;
                     self.die(); // It has not claimed what it was granted.
                     return Answer::Nil;
                 }
@@ -86,7 +88,6 @@ impl Worker<'_> {
         let mut times = 1 + self.chance.below(2);
         while times > 0 && !self.stage.is_over() {
             let answer = self.call(owner, &release);
-            self.has_left_a_place |= !matches!(answer, Answer::Int(_));
             if answer != Answer::Refused || !self.stage.is_kept_up {
                 times -= 1;
             }

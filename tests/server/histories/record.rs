@@ -100,6 +100,7 @@ fn wait_text(wait: Wait) -> String {
                 None => "silent",
                 Some(Channel::Own) => "own",
                 Some(Channel::Common) => "common",
+                Some(Channel::Unheard) => "unheard",
             };
             format!("queue {lease} {kept} {channel}")
         }
@@ -210,6 +211,7 @@ impl<'a> Words<'a> {
                 notify: match self.next() {
                     "own" => Some(Channel::Own),
                     "common" => Some(Channel::Common),
+                    "unheard" => Some(Channel::Unheard),
                     _ => None,
                 },
             },
@@ -244,6 +246,7 @@ fn a_history_is_read_as_it_was_written() {
         ask(Mode::Exclusive, queue(None), false),
         ask(Mode::Exclusive, queue(Some(Channel::Own)), false),
         ask(Mode::Exclusive, queue(Some(Channel::Common)), false),
+        ask(Mode::Exclusive, queue(Some(Channel::Unheard)), false),
         Action::Release { keys: keys() },
         Action::Renew { keys: vec!["k"], ttl: 5 },
         Action::Check { key: "k" },

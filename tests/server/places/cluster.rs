@@ -20,6 +20,20 @@ fn in_a_cluster_a_message_is_published_to_the_shard() {
 }
 
 #[test]
+fn in_a_cluster_a_place_whose_message_no_client_of_its_node_receives_has_its_time_to_claim() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(1, "k");
+    let mut client = cluster.client(1);
+    client.acquire(&key, "a");
+    assert_eq!(client.run(&notified(&key, "b", format!("{{{key}}}:process"), "m")), -1);
+    client.release(&key, "a");
+    eventually("it is published", || counter(&mut client, "notified_total") == 1);
+    client.run(&queue(&key, "b")).fence();
+    assert_eq!(counter(&mut client, "unclaimed_total"), 0);
+    client.release(&key, "b");
+}
+
+#[test]
 fn a_place_is_not_served_where_its_slot_has_left() {
     let cluster = Cluster::start(2);
     let key = cluster.key_on(0, "k");

@@ -136,27 +136,50 @@ fn a_place_whose_user_has_lost_the_right_to_the_lock_is_passed_by() {
 }
 
 #[test]
-fn where_no_client_listens_all_places_of_the_channel_sleep_until_one_of_their_owners_asks() {
+fn a_place_whose_message_no_client_receives_is_passed_by_at_once_and_stands_where_it_stood_when_its_owner_asks()
+ {
     let server = Server::start();
     let mut client = server.client();
+    cmd!(client, "CONFIG", "SET", "lock.claim-time", LEASE);
     client.acquire("k", "a");
     for owner in ["b", "c", "d"] {
         client.run(&notified("k", owner, "deaf", owner));
     }
     client.run(&queue("k", "e"));
     client.release("k", "a");
-    assert_eq!(client.holder("k"), "b");
-    // The first one's claim runs out, and the others are passed by.
+    // Nothing is left of the time to claim.
     eventually("the one that polls has it", || client.holder("k") == "e");
     client.run(&queue("k", "e")).fence();
-    eventually("it is counted", || counter(&mut client, "unclaimed_total") == 1);
-    // One asks, and the others stand where they stood.
+    assert_eq!(counter(&mut client, "unclaimed_total"), 3);
+    assert_eq!(client.run(&notified("k", "d", "deaf", "d")), -1);
     assert_eq!(client.run(&notified("k", "c", "deaf", "c")), -1);
-    eventually("all are awake", || client.run(&notified("k", "d", "deaf", "d")) == -2);
-    // The one that has had its turn sleeps until its own owner asks.
+    // The other one sleeps until its own owner asks.
     assert_eq!(client.queue("k"), ["c", "d", "b"]);
+    let mut ear = listener(&server, "deaf");
     client.release("k", "e");
+    assert_eq!(next_message(&mut ear), "c");
     assert_eq!(client.holder("k"), "c");
+}
+
+#[test]
+fn two_thousand_places_of_a_process_that_is_gone_are_passed_by_in_a_moment() {
+    const MANY: usize = 1000;
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "CONFIG", "SET", "lock.claim-time", LEASE);
+    cmd!(client, "CONFIG", "SET", "lock.max-waiters", 0);
+    client.acquire("one", "a");
+    for number in 0..MANY {
+        client.acquire(format!("k{number}"), "a");
+        client.run(&notified(format!("k{number}"), format!("o{number}"), "gone", "m"));
+        client.run(&notified("one", format!("o{number}"), "gone", "m"));
+    }
+    let mut waiter = server.waiter_for("one", "b");
+    cmd!(client, "FLUSHALL");
+    waiter.answer().fence();
+    let passed_by = i64::try_from(2 * MANY).unwrap();
+    eventually("all are passed by", || counter(&mut client, "unclaimed_total") == passed_by);
+    assert_eq!(counter(&mut client, "held"), 1);
 }
 
 #[test]

@@ -13,7 +13,8 @@
 //! of a lock, or of all. An owner that is granted something goes on, and lets go too as soon as it waits for
 //! nothing more.
 //!
-//! In every other history some wait in places, which fall asleep and wake again: they stand then where they stood.
+//! In every other history some wait in places. A place falls asleep if no client hears of its turn, and stands where
+//! it stood when it wakes.
 //! What wakes is not judged, and if it leaves any stuck the history ends there.
 //!
 //! Where it is some, an owner has asked twice, for a share and for more. The core looks at one order, in which all
@@ -37,9 +38,6 @@ use search::{Ends, LOCKS, Owners, Request, Requests, State, bit, try_every_order
 
 const NAMES: [Lock; LOCKS] = [(0, "a"), (0, "b"), (0, "c")];
 const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
-
-/// A lock that no history is about. By a place before it a channel is put to sleep.
-const ASIDE: Lock = (0, "aside");
 
 /// The clock stands still, so this never ends.
 const LONG: Ms = 1_000_000;
@@ -105,7 +103,8 @@ struct Graph {
     /// Those that wait in places, or did, and those of them that have been claimed.
     places: Requests,
     claimed: Requests,
-    /// Owners of places that have slept and woken.
+    /// Owners that hear of no turn, and of places that have slept and woken.
+    deaf: Owners,
     woken: Owners,
     /// Have those who woke come to be stuck?
     differs: bool,
@@ -115,12 +114,13 @@ struct Graph {
 impl Graph {
     fn new() -> Self {
         Self {
-            server: Server::new(Flavour::default(), &[NAMES[0], NAMES[1], NAMES[2], ASIDE]),
+            server: Server::new(Flavour::default(), &NAMES),
             state: State::default(),
             requests: Vec::new(),
             tickets: Vec::new(),
             places: 0,
             claimed: 0,
+            deaf: 0,
             woken: 0,
             differs: false,
             counts: Counts::default(),
@@ -136,7 +136,7 @@ impl Graph {
         }
         let mut next = self.state;
         next.left |= bit(at);
-        next.settle(&with);
+        next.settle(&with, self.deaf_places());
         let waits = next.left & bit(at) != 0;
         let answer = self.ask_the_server(request, in_place);
         let ticket = match answer {
@@ -168,8 +168,9 @@ impl Graph {
     /// This request is granted at once or refused, because its owner shares what it wants alone.
     fn upgrades(&mut self, request: Request, in_place: bool, with: Vec<Request>) -> Verdict {
         let mut next = self.state;
-        let is_granted =
-            !in_place && !self.waits_beside(request) && next.grant_at_once(&with, with.len() - 1);
+        let is_granted = !in_place
+            && !self.waits_beside(request)
+            && next.grant_at_once(&with, with.len() - 1, self.deaf_places());
         match self.ask_the_server(request, in_place) {
             Ok(Acquired::Held(_)) if is_granted => {
                 self.counts.upgraded += 1;
@@ -197,7 +198,7 @@ impl Graph {
             .map(|lock| NAMES[lock])
             .collect();
         let owner = OWNERS[request.owner.trailing_zeros() as usize];
-        // Each has a channel of its own, so that it sleeps alone.
+        // Each has a channel of its own.
         let on_its_channel = told_on(Some((owner, owner)), LONG);
         let plea = Plea {
             owner,
@@ -238,35 +239,38 @@ impl Graph {
         !(0..LOCKS).any(is_held) && !self.are_of(request, self.state.left)
     }
 
-    /// A message on this owner's channel finds no receiver, so all of its places sleep.
-    fn falls_asleep(&mut self, owner: Owners) -> Verdict {
-        let channel = OWNERS[owner.trailing_zeros() as usize];
-        self.server.deaf.insert(channel.to_owned());
-        let notified = told_on(Some((channel, "yan")), LONG);
-        _ = self.server.acquire(ASIDE, "zoe", LONG, Patience::Try);
-        _ = self.server.acquire(ASIDE, "yan", LONG, notified);
-        _ = self.server.release(ASIDE, "zoe");
-        self.server.tick();
-        _ = self.server.release(ASIDE, "yan");
-        self.server.deaf.remove(channel);
-        self.state.asleep |= self.places_of(owner);
-        self.state.settle(&self.requests);
-        self.agrees()
+    /// Places that sleep when their turns come, because no client hears of that.
+    fn deaf_places(&self) -> Requests {
+        let is_deaf = |&(_, one): &(usize, &Request)| one.owner & self.deaf != 0;
+        let deaf = self.requests.iter().enumerate().filter(is_deaf);
+        deaf.fold(0, |all, (at, _)| all | bit(at)) & self.places
     }
 
-    /// The owner of this place asks for it again, and all of its places wake.
+    /// From now on no client listens on this owner's channel, or one does.
+    fn is_deaf(&mut self, owner: Owners, deaf: bool) {
+        let channel = OWNERS[owner.trailing_zeros() as usize];
+        if deaf {
+            self.server.deaf.insert(channel.to_owned());
+            self.deaf |= owner;
+        } else {
+            self.server.deaf.remove(channel);
+            self.deaf &= !owner;
+        }
+    }
+
+    /// The owner of this place asks for it again, and it wakes.
     fn wakes(&mut self, at: usize) -> Verdict {
         let request = self.requests[at];
-        let places = self.places_of(request.owner);
-        self.state.asleep &= !places;
-        self.state.settle(&self.requests);
+        self.is_deaf(request.owner, false);
+        self.state.asleep &= !bit(at);
+        self.state.settle(&self.requests, self.deaf_places());
         let waits = self.state.left & bit(at) != 0;
         match self.ask_the_server(request, true) {
             Ok(Acquired::Place(_)) if waits => {}
             Ok(Acquired::Held(_)) if !waits => self.claimed |= bit(at),
             other => return Err(format!("{other:?}: {}", self.told(request))),
         }
-        self.counts.woken += u64::from(places.count_ones());
+        self.counts.woken += 1;
         self.woken |= request.owner;
         self.agrees()?;
         self.differs |= try_every_order(self.state, &self.requests).ever != 0;
@@ -359,14 +363,20 @@ impl Graph {
                 ensure(released == Ok(true), || format!("{name} held {lock}: {self}"))?;
             }
         }
-        self.state.release(&self.requests, ends);
+        self.state.release(&self.requests, ends, self.deaf_places());
         self.agrees()
     }
 
     /// Do the same requests still wait here and there?
     fn agrees(&mut self) -> Verdict {
-        self.server.tick();
-        self.server.turn();
+        // A place that is passed by takes a turn.
+        loop {
+            self.server.tick();
+            self.server.turn();
+            if self.server.due().is_none_or(|due| due > self.server.now().ms()) {
+                break;
+            }
+        }
         self.claims()?;
         let waiting = self.server.waiting();
         let left: Vec<Ticket> = (self.tickets.iter().enumerate())
@@ -447,13 +457,8 @@ fn live(seed: u64) -> Verdict<Counts> {
             continue;
         }
         let owner: Owners = 1 << random.below(owners);
-        let places = graph.places_of(owner);
-        if places & graph.state.asleep != 0 {
-            continue;
-        }
-        if places != 0 && random.one_in(2) {
-            graph.falls_asleep(owner)?;
-            continue;
+        if graph.places_of(owner) != 0 && random.one_in(2) {
+            graph.is_deaf(owner, true);
         }
         if graph.state.waiting(&graph.requests) & owner != 0 && !random.one_in(again) {
             continue;

@@ -2,6 +2,7 @@
 
 use super::places::Places;
 use super::*;
+use crate::lock::QueuedWaiter;
 
 #[test]
 fn a_message_says_when_it_is_its_turn_and_leaves_so_much_time_to_claim() {
@@ -98,44 +99,38 @@ fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
     assert!(server.is_empty());
 }
 
-/// A blocked request for these locks is granted together with a place of its owner, whose channel has another
-/// place for the `other` lock. Something happens before the reply arrives, and the place is claimed all the same.
-fn reply_claims(locks: &[Lock], other: Lock, meanwhile: Deed) {
+/// A blocked request for these locks is granted together with a place of its owner. Something happens before the reply
+/// arrives, and the place is claimed all the same.
+fn reply_claims(locks: &[Lock], meanwhile: Deed) {
     let mut server = late_server();
     server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
-    server.takes(&[other], Plea { ttl: 50_000, ..alone("ann") });
     server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[other], told(alone("cid"), "news")).unwrap();
     let blocked = server.queues(locks, Plea { ttl: 50_000, ..alone("ben") });
     server.release(LOCK, "ann").unwrap();
     meanwhile(&mut server);
     server.at(300);
     assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.locks.waiting.leased_places(), 1);
-    // The process behind the channel lives, and its other place does not sleep.
-    let cid = server.locks.waiting.places_of(b"cid").next().unwrap();
-    assert!(!server.locks.waiting.sleeps(cid));
+    assert_eq!(server.locks.waiting.leased_places(), 0);
 }
 
 #[test]
 fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
-    reply_claims(&[LOCK], (1, "lock"), |server| server.foreign(Write::Swap(0, 1)));
+    reply_claims(&[LOCK], |server| server.foreign(Write::Swap(0, 1)));
 }
 
 #[test]
 fn a_reply_claims_a_place_although_the_hold_is_over_when_it_arrives() {
     // It is granted more than the place, and so by a number of its own.
-    reply_claims(&[LOCK, OTHER], THIRD, |server| {
+    reply_claims(&[LOCK, OTHER], |server| {
         server.del(LOCK);
         server.takes(&[LOCK], Plea { ttl: 10, ..alone("dot") });
     });
 }
 
 #[test]
-fn where_no_client_listens_all_places_of_the_channel_sleep() {
+fn where_no_client_listens_each_place_is_passed_by_at_once() {
     let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
     server.deaf.insert("dead".to_owned());
     server.gets("ann", 50_000);
     for owner in ["ben", "cid", "dot"] {
@@ -143,26 +138,64 @@ fn where_no_client_listens_all_places_of_the_channel_sleep() {
     }
     server.waits("eve", 10);
     server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    assert_eq!(server.holder(), held("eve", 211));
+    server.at(1);
+    assert_eq!(server.holder(), held("eve", 10));
+    assert_eq!((server.published.len(), server.locks.counts().unclaimed), (3, 3));
+}
+
+#[test]
+fn a_place_that_no_client_hears_of_is_passed_by_though_its_owner_could_not_ask() {
+    let mut server = server();
+    server.deaf.insert("dead".to_owned());
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "dead")).unwrap();
+    server.waits("cid", 10);
+    server.keys.keeps_back = true;
+    server.at(500);
+    server.release(LOCK, "ann").unwrap();
+    server.at(501);
+    assert_eq!(server.holder(), held("cid", 510));
     assert_eq!(server.published.len(), 1);
 }
 
 #[test]
-fn a_user_s_channel_that_sleeps_lets_another_user_s_of_the_same_name_alone() {
+fn a_place_that_could_not_be_passed_by_is_so_as_soon_as_that_may_be_written_unless_it_is_claimed_first()
+ {
+    for is_claimed in [false, true] {
+        let mut server = server();
+        server.deaf.insert("dead".to_owned());
+        server.gets("ann", 50_000);
+        server.asks(&[LOCK], told(alone("ben"), "dead")).unwrap();
+        server.waits("cid", 10);
+        server.release(LOCK, "ann").unwrap();
+        server.keys.closed.insert(LOCK);
+        server.at(101);
+        assert_eq!(server.published.len(), 1);
+        assert_eq!(server.holder(), held("ben", LEASE));
+        server.keys.closed.clear();
+        if is_claimed {
+            let asks = server.asks(&[LOCK], told(alone("ben"), "dead"));
+            assert!(matches!(asks, Ok(Acquired::Held(_))), "{asks:?}");
+        }
+        server.at(112);
+        let holder = server.holder().map(|(owner, _)| owner);
+        assert_eq!(holder.as_deref(), Some(if is_claimed { "ben" } else { "cid" }));
+        assert_eq!(server.published.len(), 1);
+    }
+}
+
+#[test]
+fn a_claim_that_runs_out_puts_no_other_place_to_sleep() {
     let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 100);
     server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
     server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
-    server.keys.other_users.insert("mallory");
     server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[OTHER], told(alone("mallory"), "news")).unwrap();
-    server.set_limits(|limits| limits.claim_time = 100);
+    server.asks(&[OTHER], told(alone("cid"), "news")).unwrap();
     server.release(OTHER, "ann").unwrap();
     server.at(200);
-    let ben = server.locks.waiting.places_of(b"ben").next().unwrap();
-    assert!(!server.locks.waiting.sleeps(ben), "it is not ben's to claim");
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("ben"));
+    assert_eq!(server.holder(), held("ben", 300));
 }
 
 #[test]
@@ -230,85 +263,52 @@ fn a_place_that_slept_and_waits_again_is_part_of_a_deadlock_together_with_one_th
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
 }
 
-#[test]
-fn a_place_that_is_lost_leaves_its_channel() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.at(500);
-    server.asks(&[LOCK], told(alone("cid"), "news")).unwrap();
-    server.at(LEASE + 1);
-    assert_eq!(server.published.len(), 1);
-    assert_eq!(server.locks.waiting.places().channels.places(b"news"), 1);
-}
-
 const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];
 
-/// Ten places of one channel, on which no client listens, so that all have been laid aside; `dot` holds the lock.
+/// Ten places that sleep, since no client listened at their turns; `dot` holds the lock.
 fn ten_asleep() -> Server {
     let mut server = server();
     server.gets("ann", 50_000);
-    server.set_limits(|limits| limits.claim_time = 100);
     server.deaf.insert("news".to_owned());
     for owner in MANY {
         server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
     }
     server.release(LOCK, "ann").unwrap();
-    server.at(200);
+    // Each has its turn, and is passed by.
+    MANY.iter().for_each(|_| server.tick());
+    assert_eq!(server.locks.counts().unclaimed, MANY.len() as u64);
+    server.deaf.clear();
     server.gets("dot", 50_000);
     server
 }
 
 #[test]
-fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_no_client() {
-    for release_first in [false, true] {
-        let mut server = ten_asleep();
-        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
-        // The first did not claim its turn, and sleeps on.
-        assert_eq!(asks, Ok(Acquired::Place(8)));
-        if !release_first {
-            server.at(201);
-        }
-        assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
-        server.release(LOCK, "dot").unwrap();
-        assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("p1"));
-        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
-        assert_eq!(asks, Ok(Acquired::Place(7)));
-        let happened = server.happened();
-        assert!(happened.offences.is_empty(), "{happened:?}");
-    }
+fn those_that_wake_stand_in_the_order_in_which_they_came_and_let_the_others_sleep() {
+    let mut server = ten_asleep();
+    let asks = |server: &mut Server, owner| server.asks(&[LOCK], told(alone(owner), "news"));
+    assert_eq!(asks(&mut server, "p9"), Ok(Acquired::Place(0)));
+    assert_eq!(asks(&mut server, "p4"), Ok(Acquired::Place(0)));
+    assert_eq!(asks(&mut server, "p9"), Ok(Acquired::Place(1)));
+    let report = server.report(LOCK).unwrap().unwrap();
+    let asleep = |waiter: &&QueuedWaiter| waiter.place.is_some_and(|place| place.asleep);
+    let asleep: Vec<_> = (report.waiters.iter().filter(asleep))
+        .map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned())
+        .collect();
+    assert_eq!(asleep, ["p0", "p1", "p2", "p3", "p5", "p6", "p7", "p8"]);
+    assert_eq!(report.queue, 10);
+    assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
+    server.release(LOCK, "dot").unwrap();
+    assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("p4"));
 }
 
 #[test]
-fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_are_put_back() {
+fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_wake() {
     let mut server = ten_asleep();
     server.waits("eve", 10);
-    server.waits("fay", 10);
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
+    for owner in MANY {
+        server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
+    }
     server.at(201);
     assert_eq!(server.locks.waiting.count_waiting(), 11);
     assert_eq!(server.locks.counts().waiters_peak, 11);
-}
-
-#[test]
-fn those_who_are_put_back_are_shown_where_they_stand_and_awake() {
-    let mut server = ten_asleep();
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
-    let report = server.report(LOCK).unwrap().unwrap();
-    let asleep: Vec<_> = (report.waiters.iter())
-        .filter(|waiter| waiter.place.is_some_and(|place| place.asleep))
-        .map(|waiter| waiter.owner.to_vec())
-        .collect();
-    assert_eq!(asleep, [b"p0".to_vec()]);
-    assert_eq!(report.queue, 10);
-}
-
-#[test]
-fn a_channel_that_falls_asleep_while_its_places_are_put_back_sleeps() {
-    let mut server = ten_asleep();
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
-    server.release(LOCK, "dot").unwrap();
-    // No client has heard that it is the turn of the next.
-    server.at(400);
-    assert!(server.locks.waiting.sleeps(server.locks.waiting.places_of(b"p5").next().unwrap()));
 }

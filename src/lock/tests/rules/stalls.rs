@@ -180,50 +180,36 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
 }
 
 #[test]
-fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
-    let (mut server, locks) = with_locks(3_000);
-    server.set_limits(|limits| limits.max_waiters_total = 0);
-    server.deaf.insert("dead".to_owned());
-    for (number, &lock) in locks.iter().enumerate() {
-        let lasting = Plea { ttl: 1_000_000, ..alone("ann") };
-        server.takes(&[lock], lasting);
-        let told = Plea {
-            patience: told_on(Some(("dead", "your turn")), 100_000),
-            ..alone(owner(number))
-        };
-        server.asks(&[lock], told).unwrap();
-    }
-    server.release(locks[0], "ann").unwrap();
-    server.tick();
-    for &lock in &locks[1..] {
-        server.release(lock, "ann").unwrap();
-        assert_eq!(server.holders_of(lock), []);
-    }
-}
-
-#[test]
-fn thousands_of_places_that_wake_are_put_back_in_portions_and_in_order() {
-    let mut server = server();
-    server.gets("ann", 1_000_000);
-    server.deaf.insert("dead".to_owned());
-    let told = |number| Plea {
-        patience: told_on(Some(("dead", "your turn")), 100_000),
-        ..alone(owner(number))
-    };
-    (0..3_000).for_each(|number| _ = server.asks(&[LOCK], told(number)).unwrap());
-    server.release(LOCK, "ann").unwrap();
-    all_ticks(&mut server, |_| 0);
-    // The first has its turn, and the others sleep.
-    assert_eq!(server.locks.waiting.entries(), 0);
-    server.asks(&[LOCK], told(2_999)).unwrap();
-    let entries = |server: &Server| server.locks.waiting.entries();
-    let back = entries(&server);
-    assert!((500..2_000).contains(&back), "{back} at once");
-    let (ticks, most) = all_ticks(&mut server, entries);
-    assert!(ticks >= 2 && most <= 1_000, "{ticks} ticks, {most} at once");
-    for (number, before) in [(2_999, 2_998), (1, 0)] {
-        let asks = server.asks(&[LOCK], told(number));
-        assert_eq!(asks, Ok(Acquired::Place(before)));
+fn thousands_of_places_that_no_client_hears_of_are_passed_by_in_portions() {
+    const MANY: usize = 3_000;
+    // Their locks come free one after another, or all at once, or there is one for all of them.
+    let comes_free: [(usize, usize, Deed); 3] = [
+        (MANY, 80, |server| {
+            let locks: Vec<Lock> = server.keys.keys.keys().copied().collect();
+            locks.into_iter().for_each(|lock| _ = server.release(lock, "ann").unwrap());
+        }),
+        (MANY, 80, |server| server.foreign(Write::Flush(None))),
+        (1, 1, |server| server.foreign(Write::Flush(None))),
+    ];
+    for (locks, at_once, comes_free) in comes_free {
+        let (mut server, locks) = with_locks(locks);
+        server.set_limits(|limits| limits.max_waiters_total = 0);
+        server.deaf.insert("dead".to_owned());
+        for &lock in &locks {
+            server.takes(&[lock], Plea { ttl: 1_000_000, ..alone("ann") });
+        }
+        for number in 0..MANY {
+            let told = told_on(Some(("dead", "your turn")), 100_000);
+            let plea = Plea { patience: told, ..alone(owner(number)) };
+            server.asks(&[locks[number % locks.len()]], plea).unwrap();
+        }
+        let living = server.queues(&[locks[0]], Plea { ttl: 1_000_000, ..alone("zoe") });
+        comes_free(&mut server);
+        let left = |server: &Server| MANY - server.locks.counts().unclaimed as usize;
+        let (ticks, most) = all_ticks(&mut server, left);
+        assert_eq!(left(&server), 0);
+        assert!(most <= at_once && ticks <= 3 * (MANY / at_once), "{ticks}, {most} at once");
+        assert!(server.was_granted(living).is_some());
     }
 }
 

@@ -536,6 +536,7 @@ impl Server {
 
     /// What a timer and a job do.
     pub fn tick(&mut self) {
+        self.publish();
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.note(name);
         }
@@ -546,7 +547,6 @@ impl Server {
         self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
-        self.publish();
     }
 
     /// What a timer does, and a job doesn't.
@@ -554,8 +554,9 @@ impl Server {
         while let Some(message) = self.locks.waiting.next_message() {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            if self.deaf.contains(&channel) {
-                self.locks.waiting.send_to_sleep(message.id);
+            if let Some(place) = message.turn_of.filter(|_| self.deaf.contains(&channel)) {
+                let now = self.now();
+                self.locks.waiting.pass_by(place, now);
             }
             self.published.push((channel, text));
         }

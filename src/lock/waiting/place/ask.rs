@@ -2,10 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::lock::budget::Budget;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::channel::NotifyTarget;
-use crate::lock::words::{Asker, Lease, Name, NameRef, Notify, Now, Request, Ticket};
+use crate::lock::waiting::place::Notification;
+use crate::lock::words::{Asker, Lease, Name, NameRef, Now, Request, Ticket};
 
 /// Are these the same locks, in any order?
 fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
@@ -23,19 +22,16 @@ fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
 }
 
 impl Waiting {
-    /// Renews the lease of a place whose owner has asked. The place takes the ttl, the connection and the
-    /// channel of this request. If its channel has slept, all places that have it wake, as many of them at
-    /// once as the budget allows.
+    /// Renews the lease of a place whose owner has asked, and wakes it if it has slept. The place takes the ttl,
+    /// the connection and the channel of this request.
     pub fn renew_lease(
         &mut self,
-        (now, budget): (Now, &mut Budget),
+        now: Now,
         ticket: Ticket,
         request: &Request<'_>,
         lease: &Lease<'_>,
         asker: Option<Rc<Asker>>,
     ) {
-        // Its old channel wakes too: the request may name another one.
-        self.wake_channel_of(ticket);
         self.wake(ticket);
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
@@ -51,22 +47,11 @@ impl Waiting {
         if let Some(asker) = asker {
             place.asker = asker;
         }
-        let channels = &mut self.places.channels;
-        let target = lease.notify.map(|Notify { channel, text }| NotifyTarget {
-            channel: channels.join(channel, &place.asker.user, ticket),
-            text: Box::from(text),
-        });
-        let channel = target.as_ref().map(|target| target.channel);
-        let old = std::mem::replace(&mut place.notify, target);
-        if let Some(old) = old.filter(|old| Some(old.channel) != channel) {
-            channels.leave(old.channel, ticket);
-        }
+        place.notify = lease.notify.map(Notification::new);
         self.places.sessions.remove(&(client, ticket));
         if terms.session {
             self.places.sessions.insert((terms.client, ticket));
         }
-        self.wake_channel_of(ticket);
-        self.put_some_back(budget);
         self.keep_until(ticket, now.plus(lease.length));
     }
 
@@ -95,9 +80,9 @@ impl Waiting {
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock? Lays aside places whose channels sleep.
-    pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
-        !self.has_queues() || self.first_in_queue(name).is_none()
+    /// Would a new request come first for this lock?
+    pub fn nothing_waits_for(&self, name: NameRef<'_>) -> bool {
+        !self.has_queues() || self.queue_of(name).is_none_or(|queue| queue.first().is_none())
     }
 
     pub fn leased_places(&self) -> usize {

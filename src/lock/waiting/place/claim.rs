@@ -50,6 +50,16 @@ impl Waiting {
         }
     }
 
+    /// No client has received the message that it is this place's turn: its claim ends at once.
+    pub fn pass_by(&mut self, ticket: Ticket, now: Now) {
+        let waiter = self.waiters.get_mut(&ticket).filter(|waiter| waiter.is_granted());
+        let place = waiter.and_then(|waiter| waiter.place.as_deref_mut());
+        if let Some(notification) = place.and_then(|place| place.notify.as_mut()) {
+            notification.is_unheard = true;
+            self.postpone_claim(ticket, now.ms().saturating_sub(1));
+        }
+    }
+
     /// The places of this owner that have been granted this lock, with their fencing numbers.
     pub fn claims_of(
         &self,

@@ -58,12 +58,9 @@ impl Waiting {
             self.waits.times_up.remove((until, ticket));
         }
         self.places.sessions.remove(&(waiter.client, ticket));
-        if let Some(place) = waiter.place
-            && let Some(target) = &place.notify
-        {
-            let message = (ended == Ended::Lost).then(|| self.places.message(&place)).flatten();
+        if ended == Ended::Lost {
+            let message = waiter.place.and_then(|place| place.message(None));
             self.places.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));
-            self.places.channels.leave(target.channel, ticket);
         }
         (moved_up, grant)
     }
@@ -87,7 +84,7 @@ impl Waiting {
                     let waiter = self.waiters.get(&ticket);
                     let waiter = waiter.filter(|waiter| waiter.is_granted());
                     let place = waiter.and_then(|waiter| waiter.place.as_deref());
-                    place.and_then(|place| self.places.message(place))
+                    place.and_then(|place| place.message(Some(ticket)))
                 }
                 Notice::Lost(message) => Some(*message),
             };

@@ -7,7 +7,7 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it is in the queue of each of its locks | granted; its end |
-//! | `Granted` | the holds are written, and expire unless they are claimed in time | claimed, which is its end; not claimed in time: asleep, or its end |
+//! | `Granted` | the holds are written, and expire unless they are claimed in time | claimed, which is its end; not claimed in time, or no client has received its message: asleep, or its end |
 //! | `Asleep` | it is out of the queues, and no other waiter waits for it | its owner asks: waiting again, in order of its ticket; its end |
 //!
 //! A place ends with its lease, or earlier: when its owner releases the lock, claims the grant or asks for
@@ -15,7 +15,6 @@
 //! when the server becomes a replica or is drained; when its slot leaves, if the server says so.
 
 pub mod ask;
-pub mod channel;
 pub mod claim;
 pub mod end;
 pub mod kept;
@@ -25,8 +24,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::waiting::place::channel::{ChannelId, Channels, NotifyTarget};
-use crate::lock::words::{Asker, Ms, Now, Slots, Ticket};
+use crate::lock::words::{Asker, Ms, Notify, Now, Slots, Ticket};
 
 /// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::queue::waiter::Waiter)s.
 #[derive(Debug, Default)]
@@ -35,12 +33,8 @@ pub struct Places {
     pub claims: BTreeSet<(Ms, Ticket)>,
     /// Places that end with a connection, by that connection.
     pub sessions: BTreeSet<(u64, Ticket)>,
-    pub channels: Channels,
     /// Notifications that are to be published.
     pub messages: VecDeque<Notice>,
-    /// Channels that have been sent to sleep while places of theirs are yet to be laid aside, and from which
-    /// ticket on.
-    pub falling: VecDeque<(ChannelId, Ticket)>,
     /// Which places are to end, and among which tickets they are still to be looked for.
     pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
     /// When the server was last seen to keep owners from asking.
@@ -74,12 +68,12 @@ pub enum Notice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The channel on which it is published.
-    pub channel: Rc<[u8]>,
-    /// The id by which the channel's places are found.
-    pub id: u64,
+    pub channel: Box<[u8]>,
     pub text: Box<[u8]>,
     /// The user on whose behalf it is published.
     pub asker: Rc<Asker>,
+    /// The place whose turn it is; none if the place was lost.
+    pub turn_of: Option<Ticket>,
 }
 
 /// What makes a waiter a place.
@@ -88,31 +82,49 @@ pub struct Place {
     /// How long the lease is, from when the owner last asked.
     pub length: Ms,
     /// The message that tells the owner to ask again, if it wants one.
-    pub notify: Option<NotifyTarget>,
+    pub notify: Option<Notification>,
     /// The user that last asked for it.
     pub asker: Rc<Asker>,
     /// When its grant has to be claimed at the latest, if it has been granted.
     pub claim_ends: Ms,
 }
 
-impl Places {
-    /// The message that tells the owner of this place to ask again, if it wants one.
-    fn message(&self, place: &Place) -> Option<Message> {
-        let NotifyTarget { channel: id, text } = place.notify.as_ref()?;
-        Some(Message {
-            channel: Rc::clone(self.channels.name(*id)?),
-            id: *id,
-            text: text.clone(),
-            asker: Rc::clone(&place.asker),
-        })
-    }
+const _: () = assert!(size_of::<Place>() == 48, "there may be a million places");
 
+/// What is published for a place, and where.
+#[derive(Debug)]
+pub struct Notification {
+    /// The channel, and behind it the text.
+    words: Box<[u8]>,
+    channel_length: u16,
+    /// Has no client received the message that it is the owner's turn?
+    pub is_unheard: bool,
+}
+
+impl Notification {
+    pub fn new(Notify { channel, text }: Notify<'_>) -> Self {
+        Self {
+            words: [channel, text].concat().into(),
+            channel_length: u16::try_from(channel.len()).unwrap_or(u16::MAX),
+            is_unheard: false,
+        }
+    }
+}
+
+impl Place {
+    /// The message that tells its owner to ask again, if it wants one.
+    fn message(&self, turn_of: Option<Ticket>) -> Option<Message> {
+        let Notification { words, channel_length, .. } = self.notify.as_ref()?;
+        let (channel, text) = words.split_at_checked((*channel_length).into())?;
+        let (channel, text) = (Box::from(channel), Box::from(text));
+        Some(Message { channel, text, asker: Rc::clone(&self.asker), turn_of })
+    }
+}
+
+impl Places {
     /// Is there anything to do for places that waits for no time to come?
     pub fn have_work(&self) -> bool {
-        !self.messages.is_empty()
-            || !self.endings.is_empty()
-            || self.channels.count_waking() > 0
-            || !self.falling.is_empty()
+        !self.messages.is_empty() || !self.endings.is_empty()
     }
 
     /// A place that has not claimed its grant in time.

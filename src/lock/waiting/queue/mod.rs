@@ -127,13 +127,6 @@ impl Queue {
         was_first
     }
 
-    /// Moves a place to `asleep`. Returns whether it was the first.
-    pub fn lay_aside(&mut self, ticket: Ticket) -> bool {
-        let was_first = self.leave(ticket);
-        self.asleep.insert(ticket);
-        was_first
-    }
-
     pub fn before(&self, ticket: Ticket) -> usize {
         self.order.before(ticket)
     }
@@ -208,7 +201,8 @@ mod tests {
                 }
                 4 => assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}"),
                 5 if stands => {
-                    assert_eq!(queue.lay_aside(ticket), naive.remove(ticket), "{step}");
+                    assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}");
+                    queue.join_asleep(ticket);
                     naive.asleep.insert(ticket);
                 }
                 6 if naive.asleep.contains(&ticket) => {

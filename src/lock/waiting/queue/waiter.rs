@@ -138,7 +138,7 @@ pub enum State {
     SentAway,
     Withdrawn,
     NoUpgrade,
-    /// A place whose owner has not asked in time, or whose channel sleeps: it is not in its queues.
+    /// A place that has not claimed its grant in time: it is not in its queues.
     Asleep,
 }
 

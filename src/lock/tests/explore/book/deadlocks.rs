@@ -39,7 +39,7 @@ impl Book {
         let mut requests: Vec<Request> = waits.map(|wait| request(&wait.ask)).collect();
         state.left = bit(requests.len()) - 1;
         // Some may have moved up in this moment.
-        state.settle(&requests);
+        state.settle(&requests, 0);
         let before = try_every_order(state, &requests);
         state.left |= bit(requests.len());
         requests.push(request(ask));

@@ -149,7 +149,7 @@ impl Book {
                 continue;
             };
             let state = locks.waiting.waiter(ticket).map(|waiter| waiter.state());
-            wait.asleep = locks.waiting.sleeps(ticket);
+            wait.asleep = state == Some(State::Asleep);
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
                 Some(State::Granted(fence)) => grants.push((fence, Who::Waiter(at))),

@@ -79,8 +79,7 @@ impl Book {
                 let behind = self.stands_behind(&ask);
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
-                let is_late = !locks.waiting.places().endings.is_empty()
-                    || !locks.waiting.places().falling.is_empty();
+                let is_late = !locks.waiting.places().endings.is_empty();
                 ensure(behind <= before && (before == behind || is_late), || {
                     format!("{ask}, stands behind {behind}, and is told {before}")
                 })?;

@@ -48,11 +48,15 @@ impl State {
         self.left & !self.asleep
     }
 
-    /// Grants whatever may be granted now.
-    pub fn settle(&mut self, requests: &[Request]) {
+    /// Grants whatever may be granted now. These places fall asleep instead.
+    pub fn settle(&mut self, requests: &[Request], deaf: Requests) {
         self.end_upgrades(requests);
         while let Some(next) = (0..requests.len()).find(|&next| self.may_have_all(requests, next)) {
-            self.grant(requests[next], next);
+            if deaf & bit(next) != 0 {
+                self.asleep |= bit(next);
+            } else {
+                self.grant(requests[next], next);
+            }
             self.end_upgrades(requests);
         }
     }
@@ -72,7 +76,7 @@ impl State {
     }
 
     /// Grants this request what it wants, if it may have it now. It does not wait.
-    pub fn grant_at_once(&mut self, requests: &[Request], at: usize) -> bool {
+    pub fn grant_at_once(&mut self, requests: &[Request], at: usize, deaf: Requests) -> bool {
         let before = *self;
         self.left |= bit(at);
         if !self.may_have_all(requests, at) {
@@ -80,7 +84,7 @@ impl State {
             return false;
         }
         self.grant(requests[at], at);
-        self.settle(requests);
+        self.settle(requests, deaf);
         true
     }
 
@@ -133,12 +137,12 @@ impl State {
     }
 
     /// These owners let go of these locks, in one instant.
-    pub fn release(&mut self, requests: &[Request], ends: Ends) {
+    pub fn release(&mut self, requests: &[Request], ends: Ends, deaf: Requests) {
         for (held, ends) in self.held.iter_mut().zip(ends) {
             held.by &= !ends;
             held.alone &= held.by != 0;
         }
-        self.settle(requests);
+        self.settle(requests, deaf);
     }
 
     /// Those who wait for something.
@@ -200,7 +204,7 @@ pub fn try_every_order(state: State, requests: &[Request]) -> Stuck {
         }
         for ends in ends {
             let mut next = state;
-            next.release(requests, ends);
+            next.release(requests, ends, 0);
             if seen.insert(next) {
                 to_visit.push(next);
             }

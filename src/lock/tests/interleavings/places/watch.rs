@@ -51,9 +51,10 @@ pub struct Wait {
     channel: Option<&'static str>,
     /// Until when a grant is to be claimed.
     pub claim_ends: Ms,
-    /// Has its owner been told on its channel that it was granted something?
+    /// Has its owner been told on its channel that it was granted something? And did no client listen there?
     is_called: bool,
-    /// A claim of its own has run out since its owner asked.
+    is_unheard: bool,
+    /// A claim of its has run out since its owner asked, or no client heard of its turn.
     missed: bool,
     /// Its grant was lost to another client's deed.
     robbed: bool,
@@ -120,11 +121,6 @@ pub struct Watch {
     /// What is shown, and what was before the deed.
     seen: Seen,
     before: Seen,
-    /// Channels whose places may sleep.
-    asleep: BTreeSet<&'static str>,
-    /// Channels of which it is not known whether their places sleep: a place that was granted its locks together
-    /// with a blocked request of its owner is not shown, and may go unclaimed.
-    perhaps_asleep: BTreeSet<&'static str>,
     /// No client listens there.
     pub deaf: BTreeSet<&'static str>,
     heard_of: usize,
@@ -266,7 +262,6 @@ impl Watch {
         self.told.clear();
         self.by_wall.clear();
         self.ties.clear();
-        self.asleep.clear();
         self.highest = 0;
         self.foreign.clear();
         self.late.clear();

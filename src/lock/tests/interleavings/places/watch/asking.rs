@@ -64,6 +64,7 @@ impl Watch {
             channel,
             claim_ends: 0,
             is_called: false,
+            is_unheard: false,
             missed: false,
             robbed: false,
             is_hidden: false,
@@ -299,29 +300,7 @@ impl Watch {
             })?,
         }
         self.highest = self.highest.max(fence);
-        // It may have been kept on before it was claimed.
-        if let (Patience::Place(_), Some(old)) = (plea.patience, old)
-            && old.plea.mode == plea.mode
-            && old.least > now
-            && !old.perhaps
-        {
-            for channel in old.channel.into_iter().chain(self.new_place(locks, plea, now).channel) {
-                self.wakes(channel, now);
-            }
-        }
         Ok(())
-    }
-
-    /// A client asks for a place on this channel: those on it sleep no more, unless a claim by it has run out
-    /// and the server has still to see to that.
-    pub(super) fn wakes(&mut self, channel: &'static str, now: Ms) {
-        let is_overdue = |one: &Wait| one.is_granted() && now > one.claim_ends;
-        let on_it = |one: &&Wait| one.channel == Some(channel);
-        if self.places().filter(on_it).any(is_overdue) {
-            self.asleep.insert(channel);
-        } else {
-            self.asleep.remove(channel);
-        }
     }
 
     fn has_place(
@@ -334,9 +313,6 @@ impl Watch {
     ) -> Verdict {
         let new = self.new_place(locks, plea, now);
         ensure(new.length > 0, || "a place for a client that wants none".to_owned())?;
-        if let Some(channel) = new.channel {
-            self.wakes(channel, now);
-        }
         let old = was.iter().find(|(_, one)| one.is_for(locks, plea.owner));
         let kept = old.filter(|(no, old)| {
             let is_there = |one: &Wait| one.state == State::Waiting;

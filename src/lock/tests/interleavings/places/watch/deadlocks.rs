@@ -26,7 +26,7 @@ impl Watch {
         if !self.was_resting {
             return false;
         }
-        // A place that this request has woken, with its channel, slept when the request was judged.
+        // One that waits again since this request has ended its grant had its turn when the request was judged.
         let waits = |other: No, one: &Wait| {
             let waited =
                 |one: &Wait| one.state == State::Waiting && one.least > now && !one.perhaps;

@@ -14,15 +14,19 @@ enum Shown {
 }
 
 impl Watch {
-    /// A client that is sent a message on which no client listens sleeps.
+    /// An owner is told that it is its turn, or no client hears of that.
     pub(super) fn messages_are_heard(&mut self, server: &Server) {
-        for (channel, _) in &server.published[self.heard_of..] {
+        for (channel, owner) in &server.published[self.heard_of..] {
+            let is_unheard = self.deaf.contains(&**channel);
             self.counts.messages += 1;
-            if let Some(&channel) = self.deaf.get(&**channel) {
-                self.asleep.insert(channel);
-                self.counts.unheard += 1;
-            }
+            self.counts.unheard += u64::from(is_unheard);
+            let called = self.waits.values_mut().filter(|one| {
+                let is_its = one.owner == owner && one.channel == Some(&**channel);
+                is_its && one.is_granted() && !one.is_called
+            });
+            called.for_each(|one| (one.is_called, one.is_unheard) = (true, is_unheard));
         }
+        self.heard_of = server.published.len();
     }
 
     pub(super) fn places_are_judged(
@@ -48,15 +52,15 @@ impl Watch {
             match (place.state, shown) {
                 (before, Shown::Waits { until, asleep }) => {
                     if place.is_granted() {
-                        let excused = self.trouble.is_some() && now > place.claim_ends;
-                        let in_time = asleep && now > place.claim_ends;
+                        let is_over = now > place.claim_ends;
+                        let excused = self.trouble.is_some() && is_over && !place.is_unheard;
+                        let in_time = asleep && (is_over || place.is_unheard);
                         ensure(asked || excused || in_time || place.perhaps, || {
                             format!("its grant is gone at {now}: {}", what())
                         })?;
                         if asleep {
                             self.counts.unclaimed += 1;
                             next.missed = true;
-                            self.asleep.extend(place.channel);
                         } else {
                             self.counts.another_turn += u64::from(excused);
                         }
@@ -112,7 +116,8 @@ impl Watch {
                     self.counts.granted += 1;
                     granted.push(no);
                     next.state = State::Granted(fence);
-                    (next.claim_ends, next.is_called) = (claim_ends, false);
+                    next.claim_ends = claim_ends;
+                    (next.is_called, next.is_unheard) = (false, false);
                     // What SWAPDB has brought may end before it is to be claimed.
                     let moved = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
                     next.robbed = next.locks.iter().any(moved);
@@ -161,10 +166,6 @@ impl Watch {
                     // No client claimed it, and its lease was over too; or so it may be.
                     if place.is_granted() && (place.perhaps || now > place.claim_ends) {
                         self.counts.unclaimed += u64::from(!place.perhaps);
-                        self.asleep.extend(place.channel);
-                    }
-                    if place.perhaps && place.state == State::Waiting {
-                        self.perhaps_asleep.extend(place.channel);
                     }
                     self.waits.remove(&no);
                     continue;
@@ -186,13 +187,6 @@ impl Watch {
             }
             self.waits.insert(no, next);
         }
-        for (channel, owner) in &server.published[self.heard_of..] {
-            let called = self.waits.values_mut().filter(|one| {
-                one.owner == owner && one.is_granted() && one.channel == Some(&**channel)
-            });
-            called.for_each(|one| one.is_called = true);
-        }
-        self.heard_of = server.published.len();
         Ok(())
     }
 
@@ -278,11 +272,7 @@ impl Watch {
         if !is_it || until != now + lease.length {
             return false;
         }
-        let old = place.channel;
         *place = Wait { since: place.since, ..self.new_place(locks, *plea, now) };
-        for channel in old.into_iter().chain(place.channel) {
-            self.wakes(channel, now);
-        }
         true
     }
 
@@ -442,8 +432,6 @@ impl Watch {
             let is_over = now > one.claim_ends || one.perhaps;
             one.ticket.is_none() && one.is_granted() && is_over
         };
-        let late = self.waits.values().filter(|one| is_late(one));
-        self.asleep.extend(late.filter_map(|one| one.channel));
         // When it had to be claimed is not known of one that another grant is shown for.
         let is_sure = |one: &Wait| now > one.claim_ends && !one.perhaps;
         let is_gone = |one: &Wait| is_late(one) && one.most < now + u64::from(is_sure(one));
@@ -466,7 +454,10 @@ impl Watch {
                 || self.denied == Some(place.owner)
                 || self.is_forged(place);
             ensure(
-                !place.is_granted() || may_be_late || is_hidden || now <= place.claim_ends,
+                !place.is_granted()
+                    || may_be_late
+                    || is_hidden
+                    || now <= place.claim_ends && !place.is_unheard,
                 || format!("not claimed {}", what()),
             )?;
             let is_told =
@@ -474,10 +465,8 @@ impl Watch {
             ensure(!place.is_granted() || is_told || may_be_late, || {
                 format!("not told {}", what())
             })?;
-            let by_channel = (place.channel)
-                .is_some_and(|one| self.asleep.contains(one) || self.perhaps_asleep.contains(one));
-            ensure(place.state != State::Asleep || place.missed || by_channel, || {
-                format!("its channel is awake {}", what())
+            ensure(place.state != State::Asleep || place.missed || place.perhaps, || {
+                format!("sleeps, and has missed no turn {}", what())
             })?;
         }
         if may_be_late || !server.master || self.drains {

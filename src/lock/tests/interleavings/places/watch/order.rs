@@ -44,7 +44,7 @@ impl Watch {
             && one.locks.iter().any(|&lock| shares(&self.seen, lock) || shares(&self.before, lock))
     }
 
-    /// So many are said to come before it. Some may do so who have to leave, or to be laid aside.
+    /// So many are said to come before it. Some may do so who have to leave.
     pub(super) fn rank_is_right(&self, no: No, before: usize, now: Ms) -> Verdict {
         let place = &self.waits[&no];
         let surely = |lock: Lock| {
