@@ -23,8 +23,8 @@ class Attempt {
    * `patience` and the pauses are in milliseconds; without patience it tries once. `takesOver`: another process has
    * acquired it by this owner.
    */
-  constructor(connection, store, { owner, ttl, patience, pause, longestPause, takesOver = false }) {
-    Object.assign(this, { connection, store, owner, ttl, longestPause, takesOver });
+  constructor(connection, store, { owner, ttl, patience, pause, longestPause, takesOver = false, releaseInBackground }) {
+    Object.assign(this, { connection, store, owner, ttl, longestPause, takesOver, releaseInBackground });
     this.tries = !(patience > 0);
     this.until = now() + (this.tries ? 0 : patience);
     this.leastPause = Math.min(Math.max(pause, 1), 60_000 / ASKS_PER_LEASE);
@@ -202,7 +202,12 @@ class Attempt {
 
   async leave() {
     for (let again = this.broke; ; again = false) {
-      await this.store.release(this.owner).catch(() => {}); // and no more
+      try {
+        await this.store.release(this.owner);
+      } catch (error) {
+        if (maySaySomethingElse(error)) this.releaseInBackground(now() + Math.max(this.ttl, LEASE));
+        return;
+      }
       if (!again) return;
       await sleep(IN_DOUBT);
     }

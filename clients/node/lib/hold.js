@@ -15,6 +15,7 @@ class Hold {
   #waiting = new Set(); // what is to be called when it is lost
   #isOnTheServer = true; // as far as we know
   #releaseWasSaid = false; // once, and what came of it was not heard
+  #isLetGo = false; // its release has failed, and goes on in the background
   #renews;
 
   /** `lock` is what it is a hold of; `over` is aborted when it is lost, with the error. */
@@ -43,7 +44,7 @@ class Hold {
 
   get isHeld() {
     this.look();
-    return !this.#isOver;
+    return !this.#isOver && !this.#isLetGo;
   }
 
   get #isOver() {
@@ -167,11 +168,17 @@ class Hold {
       }
     } catch (error) {
       this.#releasing = null; // it may be tried again
+      this.#goOnReleasing(error);
       throw error;
     }
     this.isReleased = true;
     this.#stop();
     if (this.#lostBy) throw this.#lostBy;
+  }
+
+  #goOnReleasing(error) {
+    if (codeOf(error) !== undefined || this.#isLetGo) return;
+    this.#isLetGo = this.#lock._releaseInBackground(this.identifier, this.#until);
   }
 
   /** True: it lasted until now. */

@@ -151,7 +151,7 @@ export declare class LostLockError extends Error {
 /** The request would have waited for its own owner (or may have: TOOCOMPLEX), and was refused at once. */
 export declare class DeadlockError extends Error {}
 
-/** What was asked for needs the redis-lock module, and the server has not loaded it. */
+/** What was asked for needs the redis-lock module, and the server has not loaded it, or an older one. */
 export declare class ModuleMissingError extends Error {}
 
 export declare const defaultTimeoutOptions: {

@@ -129,6 +129,7 @@ class Lock {
       this._fresh = null;
       const attempt = new Attempt(this._connection, this._store, {
         owner, ttl: this._ttl, patience: until - now(), pause: this._pause, longestPause: this._longestPause, takesOver,
+        releaseInBackground: (until) => this._releaseInBackground(owner, until),
       });
       const running = attempt.run(signal);
       if (this._ownerIsGiven) this._follow(attempt, running);
@@ -164,6 +165,13 @@ class Lock {
 
   _guard(owner, command) {
     return this._store.guard(owner, this._connection.spell(command));
+  }
+
+  /** Not of an owner that may come to hold it anew. */
+  _releaseInBackground(owner, until) {
+    if (this._ownerIsGiven) return false;
+    this._store.releaseUntilReplied(owner, until);
+    return true;
   }
 
   stopRefresh() {

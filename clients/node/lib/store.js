@@ -2,12 +2,14 @@
 
 // What becomes of a lock on its server: by the module's commands, and without the module by the server's own.
 
-const { codeOf, isUnknown, ModuleMissingError } = require("./errors");
+const { codeOf, isUnknown, maySaySomethingElse, ModuleMissingError } = require("./errors");
 const { Native } = require("./native");
 const { Plain } = require("./plain");
 
 // For how long a server is taken to lack the module, in milliseconds: it may be loaded while we stay connected.
 const ASKED_AGAIN_AFTER = 5_000;
+
+const FIRST_PAUSE = 50, LONGEST_PAUSE = 1_000; // between releases in the background, in milliseconds
 
 /** What a client has found out about its server. */
 class Server {
@@ -91,8 +93,13 @@ class Store {
   }
 
   /** Null, or a place, or that it is held. `inDoubt`: this owner has asked before, and may have come to hold it. */
-  acquire(owner, ttl, options) {
-    return this.do("acquire", [owner, ttl], options);
+  async acquire(owner, ttl, options) {
+    try {
+      return await this.do("acquire", [owner, ttl], options);
+    } catch (error) {
+      const needs = this.native.maxQueue.length > 0 && /^ERR syntax error/.test(error.message);
+      throw needs ? new ModuleMissingError("maxQueue needs", { cause: error, isOlder: true }) : error;
+    }
   }
 
   /** `ended`: it was held until now. `repeated`: if it was not, then an earlier request may have ended it. */
@@ -106,6 +113,18 @@ class Store {
     } catch (error) {
       if (codeOf(error) === "WRONGTYPE") return false; // it is no lock any more
       throw error;
+    }
+  }
+
+  /** Until there is a reply, or nothing is left of what this owner had. It keeps no process alive. */
+  async releaseUntilReplied(owner, until) {
+    for (let pause = FIRST_PAUSE; performance.now() < until && !this.native.connection.isClosed; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+      await new Promise((resolve) => { setTimeout(resolve, pause).unref(); });
+      try {
+        return await this.release(owner);
+      } catch (error) {
+        if (!maySaySomethingElse(error)) return;
+      }
     }
   }
 
