@@ -1,5 +1,5 @@
 use crate::ask::ask_once;
-use crate::known::{Known, lacks_form, lacks_module};
+use crate::known::{Known, lacks_form, lacks_module, lacks_word};
 use crate::words::Words;
 use crate::{Connection, Error, plain};
 use redis::{Cmd, FromRedisValue};
@@ -35,7 +35,8 @@ impl<C: Connection> Client<C> {
         question: &Cmd,
         may_be_ours: bool,
     ) -> Result<Reply, Error> {
-        if let Some(reply) = self.by_module::<Option<i64>>(question).await? {
+        let replied = self.by_module::<Option<i64>>(question).await;
+        if let Some(reply) = replied.map_err(|error| self.older_module(error))? {
             return Ok(match reply {
                 Some(fence @ 1..) => Reply::Granted(Some(fence.unsigned_abs())),
                 place => Reply::Place(place.unwrap_or(0).unsigned_abs()),
@@ -46,6 +47,13 @@ impl<C: Connection> Client<C> {
         let granted = acquired
             || may_be_ours && ask_once(&self.connection, &plain::is_ours(key, owner, ttl)).await?;
         Ok(if granted { Reply::Granted(None) } else { Reply::Taken })
+    }
+
+    fn older_module(&self, error: Error) -> Error {
+        match (&error, self.words.newer()) {
+            (Error::Redis(refused), Some(word)) if lacks_word(refused) => Error::OlderModule(word),
+            _ => error,
+        }
     }
 
     /// Whether it was held.

@@ -1,4 +1,5 @@
 use crate::client::Client;
+use crate::latest::Latest;
 use crate::{Cause, Connection, Error, Loss, options};
 use redis::{Cmd, FromRedisValue};
 use std::fmt;
@@ -17,6 +18,7 @@ pub struct Hold<C> {
     pub(crate) client: Client<C>,
     pub(crate) owner: Vec<u8>,
     pub(crate) fence: Option<u64>,
+    pub(crate) latest: Latest,
     pub(crate) asked: Instant,
     pub(crate) stage: watch::Receiver<Stage>,
     /// When this is dropped the keeper releases.
@@ -82,6 +84,9 @@ impl<C: Connection> Hold<C> {
             Stage::Lost(loss) => Some(loss.clone()),
             Stage::Held { ends, cause } if now >= *ends => {
                 Some(Loss::new(*cause, Some(now.duration_since(self.asked))))
+            }
+            Stage::Held { .. } if self.latest.is_later_than(self.fence) => {
+                Some(Loss::new(Cause::Superseded, Some(now.duration_since(self.asked))))
             }
             _ if self.orders.is_closed() => Some(Loss::new(Cause::Unattended, None)),
             _ => None,

@@ -4,6 +4,7 @@ use crate::ask::{PAUSES, ask, may_pass};
 use crate::client::Reply;
 use crate::hold::{Order, Stage};
 use crate::inbox::Ticket;
+use crate::latest::Latest;
 use crate::lock::{Patience, REPLIES_TAKE};
 use crate::pauses::Pauses;
 use crate::term::{FAR, Term, after};
@@ -29,24 +30,27 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
             if released.is_err() {
                 let lease = request.lock.lease.unwrap_or(LEASE_TOLD);
                 let lasts = request.lock.ttl.max(lease);
-                request.go_on_releasing(after(Instant::now(), lasts)).await;
+                request.go_on_releasing(after(Instant::now(), lasts), || true).await;
             }
             return;
         }
     };
     let (orders, received) = mpsc::unbounded_channel();
     let term = Term::new(&request.lock, granted.asked);
+    let latest = request.latest();
+    latest.granted(granted.fence);
     let (stage, shown) = watch::channel(Stage::Held { ends: term.ends, cause: term.cause() });
     let hold = Hold {
         client: request.lock.client.clone(),
         owner: request.owner.clone(),
         fence: granted.fence,
+        latest: latest.clone(),
         asked: granted.asked,
         stage: shown,
         orders,
     };
     _ = asker.send(Ok(hold)); // if its caller has gone, it is dropped: see below
-    request.hold(granted.asked, term, received, stage).await;
+    request.hold(granted, latest, term, received, stage).await;
 }
 
 struct Granted {
@@ -69,6 +73,14 @@ impl<C: Connection> Request<C> {
     pub(crate) fn new(lock: Lock<C>, owner: Vec<u8>, patience: Patience) -> Request<C> {
         let ticket = lock.inbox.as_ref().map(|inbox| inbox.ticket());
         Request { lock, owner, patience, ticket, left: false }
+    }
+
+    fn latest(&self) -> Latest {
+        if self.lock.owner.may_hold() {
+            let client = &self.lock.client;
+            return client.known.grants.of(client.words.names(), &self.owner);
+        }
+        Latest::of_one_grant()
     }
 
     async fn acquire(&mut self, asker: &mut Asker<C>) -> Result<Granted, Error> {
@@ -166,7 +178,8 @@ impl<C: Connection> Request<C> {
 
     async fn hold(
         mut self,
-        asked: Instant,
+        Granted { fence, asked }: Granted,
+        latest: Latest,
         mut term: Term,
         mut orders: mpsc::UnboundedReceiver<Order>,
         stage: watch::Sender<Stage>,
@@ -196,7 +209,17 @@ impl<C: Connection> Request<C> {
                     lost(cause, Instant::now());
                     continue;
                 }
+                () = latest.comes_after(fence), if is_held => {
+                    lost(Cause::Superseded, Instant::now());
+                    continue;
+                }
             };
+            // What the server has then is the later hold.
+            let is_superseded = latest.is_later_than(fence);
+            if is_superseded {
+                lost(Cause::Superseded, Instant::now());
+            }
+            let is_held = is_held && !is_superseded;
             match order {
                 Some(Order::Renew(ttl, reply)) => {
                     if is_held {
@@ -219,6 +242,11 @@ impl<C: Connection> Request<C> {
                     lost(Cause::NotOwner, Instant::now());
                     _ = reply.send(outcome());
                 }
+                Some(Order::Release(reply)) if is_superseded => {
+                    _ = reply.send(outcome());
+                    return;
+                }
+                None if is_superseded => return,
                 Some(Order::Release(reply)) => {
                     let in_time = is_held && Instant::now() < term.ends;
                     // A loss that is known need not wait for a server that does not answer.
@@ -233,7 +261,8 @@ impl<C: Connection> Request<C> {
                         Ok(_) => lost(Cause::NotOwner, Instant::now()),
                         Err(error) => {
                             _ = reply.send(outcome().and(Err(error)));
-                            return self.go_on_releasing(term.ends).await;
+                            let is_latest = || !latest.is_later_than(fence);
+                            return self.go_on_releasing(term.ends, is_latest).await;
                         }
                     }
                     if outcome().is_ok() {
@@ -246,7 +275,8 @@ impl<C: Connection> Request<C> {
                     let released = self.release().await.0;
                     stage.send_replace(Stage::Released);
                     if released.is_err() {
-                        self.go_on_releasing(term.ends).await;
+                        let is_latest = || !latest.is_later_than(fence);
+                        self.go_on_releasing(term.ends, is_latest).await;
                     }
                     return;
                 }
@@ -285,9 +315,12 @@ impl<C: Connection> Request<C> {
     }
 
     /// Its caller has gone, but the lock is not free before this or `end`.
-    async fn go_on_releasing(&self, end: Instant) {
+    async fn go_on_releasing(&self, end: Instant, is_ours: impl Fn() -> bool) {
         while Instant::now() < end {
             sleep(RELEASE_AGAIN).await;
+            if !is_ours() {
+                return;
+            }
             match self.lock.client.release(&self.owner).await {
                 Err(error) if may_pass(&error) => {}
                 _ => return,

@@ -1,3 +1,4 @@
+use crate::latest::Grants;
 use redis::RedisError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +18,7 @@ pub(crate) struct Known {
     /// How many forms of these commands it does not know: see `crate::plain`.
     pub(crate) release: AtomicUsize,
     pub(crate) renew: AtomicUsize,
+    pub(crate) grants: Grants,
 }
 
 impl Known {
@@ -63,6 +65,11 @@ pub(crate) fn lacks_module(error: &RedisError) -> bool {
     unknown_command(error)
         .and_then(|name| name.get(..5))
         .is_some_and(|name| name.eq_ignore_ascii_case("LOCK."))
+}
+
+/// The module is too old for a word of the request.
+pub(crate) fn lacks_word(error: &RedisError) -> bool {
+    detail(error).starts_with("syntax error")
 }
 
 /// The server is too old for this form of a command, or its user may not use it.

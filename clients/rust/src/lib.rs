@@ -62,6 +62,7 @@ mod hold;
 mod inbox;
 mod keeper;
 mod known;
+mod latest;
 mod lock;
 mod locks;
 mod loss;

@@ -21,6 +21,8 @@ pub enum Cause {
     Unanswered,
     /// It was held for longer than it was to be renewed: see [`Lock::renew_for`](crate::Lock::renew_for).
     Capped,
+    /// The same owner was granted the lock again, with a greater fencing token: this hold had ended before.
+    Superseded,
     /// It is not renewed any more, because tokio's runtime has ended.
     Unattended,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Loss {
             Cause::NotOwner => "the server says that this owner does not hold it any more",
             Cause::Unanswered => "no renewal was answered before it expired",
             Cause::Capped => "it expired, because it was to be renewed no longer",
+            Cause::Superseded => "its owner was granted it again, with another fencing token",
             Cause::Unattended => "tokio's runtime has ended, and it is not renewed",
         })?;
         match self.after {

@@ -40,6 +40,10 @@ impl Words {
         Words { names: ours, mode: Mode::Exclusive, max_queue: None }
     }
 
+    pub(crate) fn names(&self) -> &[Vec<u8>] {
+        &self.names
+    }
+
     pub(crate) fn are_none(&self) -> bool {
         self.names.is_empty()
     }
@@ -100,6 +104,11 @@ impl Words {
     }
 
     /// What a server without the module can't do.
+    /// What the first version of the module did not know.
+    pub(crate) fn newer(&self) -> Option<&'static str> {
+        self.max_queue.map(|_| "MAXQUEUE")
+    }
+
     pub(crate) fn need_module_for(&self) -> Option<&'static str> {
         match self.mode {
             _ if self.names.len() > 1 => Some("a lock of several keys"),
