@@ -21,6 +21,9 @@ var (
 	// ErrModuleMissing is returned for what a server without the module can't do.
 	ErrModuleMissing = errors.New("redislock: the server has not loaded the redis-lock module")
 
+	// ErrModuleOlder is returned for what the server's module does not know, because it is older than this package.
+	ErrModuleOlder = errors.New("redislock: the server's redis-lock module is older than this package")
+
 	// ErrInvalid is returned for an argument or option that makes no sense. Nothing was sent.
 	ErrInvalid = errors.New("redislock: invalid")
 
@@ -99,5 +102,6 @@ func mayPass(err error) bool {
 func isUnanswered(err error) bool {
 	var refused ServerError
 	return !errors.As(err, &refused) && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrModuleMissing) &&
+		!errors.Is(err, ErrModuleOlder) &&
 		!errors.Is(err, ErrInvalid)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -31,7 +32,11 @@ type reply struct {
 // acquire sends one request, by a connection of its own or by the one that all share.
 func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string) (reply, error) {
 	value, known, err := s.byModule(ctx, via, l, l.acquire(wait...))
-	if err != nil {
+	var refused ServerError
+	switch {
+	case l.maxQueue != nil && errors.As(err, &refused) && strings.HasPrefix(string(refused), "ERR syntax error"):
+		return reply{}, fmt.Errorf("%w, and does not know MAXQUEUE", ErrModuleOlder)
+	case err != nil:
 		return reply{}, err
 	}
 	if known {

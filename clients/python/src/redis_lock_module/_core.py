@@ -22,6 +22,7 @@ from ._errors import (
     is_about_something_else,
     is_not_owner,
     is_of_another_type,
+    is_unknown_word,
     lets_nobody_block,
     may_not_listen,
     misses_the_module,
@@ -98,6 +99,10 @@ class Core:
                 await self.link.rest(request, request.for_a_while(request.sleep))
                 if request.given_up:
                     return None
+        except ResponseError as error:
+            if self.spelling.newer and is_unknown_word(error):
+                raise ModuleMissingError(self.spelling.newer, lock_name=self.link.key, is_older=True) from error
+            raise
         finally:
             server.leave(request)
 

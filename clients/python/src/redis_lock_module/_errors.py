@@ -24,10 +24,12 @@ class DeadlockError(LockError):
 
 
 class ModuleMissingError(LockError):
-    """The server has not loaded the redis-lock module, and what was asked for is not to be had without it."""
+    """The server has not loaded the redis-lock module, or an older one, and what was asked for is not to be had then."""
 
-    def __init__(self, what: str, lock_name: object = None) -> None:
-        text = (f"{what} needs the redis-lock module, which this server has not loaded: add `loadmodule "
+    def __init__(self, what: str, lock_name: object = None, is_older: bool = False) -> None:
+        text = (f"{what} needs a later version of the redis-lock module: that of this server is older than this package"
+                if is_older else
+                f"{what} needs the redis-lock module, which this server has not loaded: add `loadmodule "
                 "/path/to/libredis_lock.so` to its configuration, or run MODULE LOAD /path/to/libredis_lock.so")
         super().__init__(text, lock_name=lock_name)  # type: ignore[arg-type]
         self.args = (text,)  # which LockError leaves to those who make it, before redis-py 7
@@ -58,6 +60,11 @@ def lets_nobody_block(error: ResponseError) -> bool:
 
 def may_not_listen(error: ResponseError) -> bool:
     return type(error).__name__ == "NoPermissionError" or code_of(error) in ("NOPERM", "CROSSSLOT")
+
+
+def is_unknown_word(error: RedisError) -> bool:
+    """The module is older than a word of the request. redis-py takes `ERR` away."""
+    return isinstance(error, ResponseError) and str(error).endswith("syntax error")
 
 
 def is_deadlock(error: BaseException) -> bool:

@@ -30,6 +30,8 @@ class Spelling:
         self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
         self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
         self._max_queue: Words = () if max_queue is None else ("MAXQUEUE", max_queue)
+        # What the first version of the module did not know.
+        self.newer = None if max_queue is None else "max_queue"
         # What of it only the module can do, in words.
         self.special = ("a lock of several keys" if self._many else "shared=True" if shared
                         else "limit" if limit is not None else None if max_queue is None else "max_queue")
