@@ -1,0 +1,30 @@
+"""How each language's program is started. A new language needs its program, a line here, and a column in the table."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+BUILT = Path(os.environ.get("BUILT", ROOT / "target/clients"))
+PYTHON = {"PYTHONPATH": f"{BUILT / 'python'}:{ROOT / 'clients/python/src'}:{ROOT / 'clients/python/tests'}",
+          "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def package(file):
+    return str(ROOT / "clients" / file)
+
+
+# The language, as the table's head has it, and its client: what to start, and its environment.
+PROGRAMS = {
+    ("Python", "redis-py"): ([sys.executable, package("python/tests/promises.py")], PYTHON),
+    ("asyncio", "redis-py"): ([sys.executable, package("python/tests/promises_of_tasks.py")], PYTHON),
+    ("Node", "ioredis"): (["node", package("node/tests/promises.js"), "ioredis 5"], {}),
+    ("Node", "node-redis"): (["node", package("node/tests/promises.js"), "node-redis 5"], {}),
+    ("Rust", "redis-rs"): ([str(BUILT / "rust/debug/examples/promises")], {}),
+    ("PHP", "phpredis"): (["php", package("php/tests/promises.php"), "phpredis"], {}),
+    ("PHP", "Predis"): (["php", package("php/tests/promises.php"), "Predis"], {}),
+    ("Go", "go-redis"): ([str(BUILT / "promises-go"), "go-redis"], {}),
+    ("Go", "redigo"): ([str(BUILT / "promises-go"), "redigo"], {}),
+    ("Go", "rueidis"): ([str(BUILT / "promises-go"), "rueidis"], {}),
+    ("Go", "polling"): ([str(BUILT / "promises-go"), "polling"], {}),
+}

@@ -1,0 +1,628 @@
+"""A test for each promise in clients/README.md, by its number there. Each runs with every package."""
+
+import re
+import time
+
+from program import Cannot
+from resp import Connection
+from server import eventually
+from trial import promise
+
+MINUTE = 60_000
+ACQUIRE, RELEASE, RENEW = "LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW"
+
+
+def released(worker, hold):
+    assert worker.ask("release", hold) in ("ok", "done")
+
+
+def lost(reply):
+    if reply == "done":
+        raise Cannot
+    assert reply == "lost", reply
+
+
+def waits(server, count, name="market"):
+    eventually(lambda: server.waiters(name) == count, lambda: f"{server.waiters(name)} wait, and not {count}")
+
+
+def comes_free(server, name="market", within=30):
+    eventually(lambda: server.is_free(name), lambda: f"{name} is {server.owner(name)}'s", within)
+
+
+def has_key(server, owner, name="market"):
+    return server.say("SET", name, owner, "NX", "PX", MINUTE)
+
+
+# The lock
+
+
+@promise(1)
+def a_hold_ends_no_other(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    one = worker.ask("acquire", "market", MINUTE)
+    other = worker.ask("acquire", "shop", MINUTE)
+    assert 0 < one.fence() < other.fence()
+    released(worker, one.hold())
+    assert server.is_free("market") and server.owner("shop")
+    later = worker.ask("acquire", "market", MINUTE)
+    assert later.fence() > other.fence()
+    worker.ask("release", one.hold())
+    assert server.owner("market") and worker.ask("held", later.hold()) == "yes"
+
+
+@promise(2)
+def the_key_is_the_name(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    assert has_key(server, "another")
+    assert worker.ask("acquire", "market", MINUTE) == "busy"
+    server.say("DEL", "market")
+    hold = worker.acquire("market", MINUTE)
+    assert server.say("TYPE", "market") == "string" and 0 < server.say("PTTL", "market") <= MINUTE
+    assert not has_key(server, "another")
+    released(worker, hold)
+    assert has_key(server, "another")
+
+
+@promise(3)
+def an_owner_says_which_process_it_is(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    owners = []
+    for prefix in ((), (), ("prefix=web-3",)):
+        hold = worker.acquire("market", MINUTE, *prefix)
+        owners.append(server.owner())
+        released(worker, hold)
+    uuid = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+    for owner in owners[:2]:
+        assert re.fullmatch(rf"[^:]+:{worker.process.pid}:{uuid}", owner), owner
+    assert re.fullmatch(f"web-3:{uuid}", owners[2]) and len(set(owners)) == 3, owners
+
+
+@promise(4)
+def a_try_returns_at_once(trial):
+    server = trial.server()
+    one, other = trial.worker(server), trial.worker(server)
+    hold = one.acquire("market", MINUTE)
+    assert other.ask("acquire", "market", MINUTE) == "busy"
+    assert server.waiters() == 0 and one.ask("held", hold) == "yes"
+    released(one, hold)
+    assert other.ask("acquire", "market", MINUTE).kind == "hold"
+
+
+@promise(5)
+def waiters_are_served_in_order(trial):
+    server = trial.server()
+    workers = [trial.worker(server) for _ in range(4)]
+    holder, waiters = workers[0], workers[1:]
+    hold = holder.acquire("market", MINUTE)
+    for count, waiter in enumerate(waiters, 1):
+        waiter.tell("acquire", "market", MINUTE, "wait=forever")
+        waits(server, count)
+    for waiter in waiters:
+        released(holder, hold)
+        holder, hold = waiter, waiter.hear().hold()
+        assert all(other.is_quiet() for other in waiters)
+    released(holder, hold)
+    comes_free(server)
+
+
+@promise(6)
+def readers_share_a_lock(trial):
+    server = trial.server()
+    one, other = trial.worker(server), trial.worker(server)
+    shares = [worker.acquire("market", MINUTE, "shared") for worker in (one, other)]
+    assert server.info("market", "count") == 2
+    assert one.ask("acquire", "market", MINUTE) == "busy"
+    released(one, shares[0])
+    released(other, shares[1])
+    comes_free(server)
+
+
+@promise(7)
+def a_limit_lets_so_many_in(trial):
+    server = trial.server()
+    one, other = trial.worker(server), trial.worker(server)
+    for worker in (one, other):
+        worker.acquire("printer", MINUTE, "limit=2")
+    assert one.ask("acquire", "printer", MINUTE, "limit=2") == "busy"
+
+
+@promise(8)
+def several_locks_are_held_together_or_not_at_all(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    assert has_key(server, "another", "ben")
+    assert worker.ask("acquire", "ann,ben", MINUTE) == "busy"
+    assert server.is_free("ann")
+    server.say("DEL", "ben")
+    hold = worker.acquire("ann,ben", MINUTE)
+    assert server.owner("ann") == server.owner("ben")
+    released(worker, hold)
+    assert server.is_free("ann") and server.is_free("ben")
+
+
+# Deadlines, and giving up
+
+
+@promise(9)
+def a_wait_ends_at_its_deadline(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    released(worker, worker.acquire("market", MINUTE))
+    assert has_key(server, "another")
+    began = time.monotonic()
+    assert worker.ask("acquire", "market", MINUTE, "wait=300") == "busy"
+    assert time.monotonic() - began >= 0.29
+    waits(server, 0)
+    server.say("DEL", "market")
+    comes_free(server)
+
+
+@promise(10)
+def a_deadline_holds_with_a_silent_server(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("shop", MINUTE)
+    server.stop()
+    for wait in ((), ("wait=300",)):
+        began = time.monotonic()
+        reply = worker.ask("acquire", "market", MINUTE, *wait)
+        assert reply.kind in ("busy", "unknown"), reply
+        took = time.monotonic() - began
+        assert took < 10, took  # five seconds at most, on a machine that is not busy
+    server.go_on()
+    assert worker.ask("held", hold) == "yes"
+
+
+@promise(11)
+def a_request_that_arrives_late_is_withdrawn(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    worker.needs("background")
+    released(worker, worker.acquire("shop", MINUTE))  # it has a connection
+    late = worker.proxy.delay(ACQUIRE)
+    reply = worker.ask("acquire", "market", MINUTE, "wait=300")
+    assert reply.kind in ("busy", "unknown"), reply
+    late.arrive.set()
+    eventually(lambda: server.calls(ACQUIRE) >= 2)
+    comes_free(server)
+
+
+@promise(12)
+def a_cancelled_wait_leaves_nothing(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    assert has_key(server, "another")
+    worker.tell("acquire", "market", MINUTE, "wait=forever", "cancellable")
+    eventually(lambda: server.waiters() == 1 or not worker.is_quiet())
+    if worker.is_quiet():
+        worker.tell("cancel")
+    assert worker.hear() == "cancelled"
+    waits(server, 0)
+    server.say("DEL", "market")
+    comes_free(server)
+
+
+@promise(13)
+def a_killed_process_holds_up_others_for_its_ttl_at_most(trial):
+    server = trial.server()
+    killed, waiting, last = (trial.worker(server) for _ in range(3))
+    killed.acquire("market", 2_000)
+    waiting.tell("acquire", "market", MINUTE, "wait=forever")
+    waits(server, 1)
+    last.tell("acquire", "market", MINUTE, "wait=forever")
+    waits(server, 2)
+    killed.kill()
+    waiting.kill()
+    last.hear().hold()
+
+
+# Lost replies and broken connections
+
+
+@promise(14)
+def an_acquire_whose_reply_is_lost_is_sent_again_by_the_same_owner(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    released(worker, worker.acquire("shop", MINUTE))
+    for lose in (worker.proxy.lose_reply_to, worker.proxy.lose_request):
+        fault = lose(*([ACQUIRE] if module else ["SET", "EVAL", "EVALSHA"]))
+        reply = worker.ask("acquire", "market", MINUTE, "wait=20000")
+        assert reply.kind == "hold" and fault.hits == 1, reply
+        owner = server.owner()
+        assert owner
+        if module:
+            assert server.say("LOCK.ACQUIRE", "market", owner, 1) == reply.fence()
+        released(worker, reply.hold())
+        comes_free(server)
+
+
+@promise(15)
+def a_wait_goes_on_when_its_connection_breaks(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    assert has_key(server, "another")
+    worker.tell("acquire", "market", MINUTE, "wait=forever")
+    for _ in range(2):
+        waits(server, 1)
+        before = worker.proxy.count(ACQUIRE)
+        eventually(worker.sleeps)
+        worker.proxy.break_connections()
+        eventually(lambda: worker.proxy.count(ACQUIRE) > before, "it does not come back")
+    waits(server, 1)
+    server.say("DEL", "market")
+    released(worker, worker.hear().hold())
+    comes_free(server)
+
+
+@promise(16)
+def a_wait_goes_on_when_the_server_is_started_again(trial):
+    server = trial.server()
+    holder, waiter = trial.worker(server), trial.worker(server)
+    hold = holder.acquire("market", MINUTE)
+    waiter.tell("acquire", "market", MINUTE, "wait=forever")
+    waits(server, 1)
+    eventually(waiter.sleeps)
+    server.kill()
+    server.start()
+    waiter.hear().hold()
+    holder.ask("release", hold)
+    assert server.owner()
+
+
+@promise(17)
+def a_release_whose_reply_is_lost_is_no_loss(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    for lose in (worker.proxy.lose_reply_to, worker.proxy.lose_request):
+        hold = worker.acquire("market", MINUTE)
+        fault = lose(RELEASE)
+        released(worker, hold)
+        assert fault.hits == 1 and server.is_free()
+
+
+@promise(18)
+def a_release_goes_on_in_the_background(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    worker.needs("background")
+    hold = worker.acquire("market", MINUTE)
+    worker.proxy.go_down()
+    worker.tell("release", hold)
+    # It has failed, or it still tries.
+    end = time.monotonic() + 4
+    eventually(lambda: not worker.is_quiet() or time.monotonic() > end)
+    assert server.owner()
+    worker.proxy.come_up()
+    comes_free(server)
+
+
+@promise(19)
+def a_release_outlasts_a_short_outage(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    worker.proxy.go_down()
+    worker.tell("release", hold)
+    eventually(lambda: worker.proxy.refused >= 1 or not worker.is_quiet())
+    worker.proxy.come_up()
+    comes_free(server)
+
+
+@promise(20)
+def a_renewal_whose_reply_is_lost_is_sent_again(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    for lose in (worker.proxy.lose_reply_to, worker.proxy.lose_request):
+        hold = worker.acquire("market", 20_000)
+        fault = lose(RENEW)
+        assert worker.ask("renew", hold, MINUTE) == "ok"
+        assert fault.hits == 1 and server.say("PTTL", "market") > 30_000
+        assert worker.ask("held", hold) == "yes"
+        released(worker, hold)
+
+
+@promise(21)
+def a_guarded_command_is_sent_once(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    assert worker.ask("guard", hold, "INCR", "count") == "reply 1"
+    names = ["LOCK.GUARD"] if module else ["EVAL", "EVALSHA", "EXEC"]
+    worker.proxy.lose_reply_to(*names)
+    assert worker.ask("guard", hold, "INCR", "count").kind == "unknown"
+    assert server.say("GET", "count") == "2"
+    worker.proxy.lose_request(*names)
+    assert worker.ask("guard", hold, "INCR", "count").kind == "unknown"
+    assert server.say("GET", "count") == "2"
+    assert worker.ask("guard", hold, "INCR", "count") == "reply 3"
+
+
+@promise(22)
+def what_reaches_the_server_twice_is_done_once(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    worker.proxy.duplicate(ACQUIRE, RELEASE, RENEW)
+    first = worker.ask("acquire", "market", 5_000)
+    assert worker.ask("renew", first.hold(), MINUTE) == "ok" and server.say("PTTL", "market") > 30_000
+    released(worker, first.hold())
+    assert server.is_free()
+    assert worker.ask("acquire", "market", MINUTE, "wait=20000").fence() > first.fence()
+
+
+# The end of a hold
+
+
+@promise(23)
+def a_hold_is_renewed_until_it_is_released(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", 1_000, "renew")
+    owner, renewals = server.owner(), (RENEW, "EVAL", "EVALSHA", "SET")
+    before = worker.proxy.count(*renewals)
+
+    def is_renewed():
+        assert server.owner() == owner
+        return worker.proxy.count(*renewals) >= before + 6
+
+    eventually(is_renewed, "it is not renewed")
+    assert worker.ask("held", hold) == "yes"
+    released(worker, hold)
+    assert server.is_free() and worker.losses(hold) == 0
+
+
+@promise(24)
+def a_hold_that_is_not_renewed_is_over_by_the_own_clock(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("market", 2_000)
+    assert worker.ask("held", hold) == "yes"
+    server.stop()
+    eventually(lambda: worker.ask("held", hold) == "no")
+
+
+@promise(25)
+def a_loss_is_found_by_the_next_renewal_and_told_once(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", 3_000, "renew")
+    server.say("SET", "market", "another")
+    eventually(lambda: worker.ask("held", hold) == "no", within=20)
+    eventually(lambda: worker.losses(hold) == 1)
+    lost(worker.ask("guard", hold, "SET", "price", 5))
+    assert server.owner() == "another" and not server.say("EXISTS", "price")
+    lost(worker.ask("release", hold))
+    assert worker.losses(hold) == 1 and server.owner() == "another"
+
+
+@promise(26)
+def a_silent_server_is_a_loss_when_the_ttl_is_over(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("market", 1_500, "renew")
+    server.stop()
+    began = time.monotonic()
+    eventually(lambda: worker.losses(hold) == 1, "no loss was told")
+    assert time.monotonic() - began < 10
+    assert worker.ask("held", hold) == "no"
+
+
+@promise(27)
+def the_first_look_after_a_pause_is_right(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    for look, expected in (("held", "no"), ("guard", "lost")):
+        hold = worker.acquire("market", 1_000)
+        guards = worker.proxy.count("LOCK.GUARD")
+        assert worker.ask("held", hold) == "yes"
+        worker.pause()
+        eventually(worker.is_stopped)
+        comes_free(server)
+        worker.tell(look, hold, *(("SET", "price", 5) if look == "guard" else ()))
+        worker.go_on()
+        assert worker.hear() == expected
+        assert worker.proxy.count("LOCK.GUARD") == guards and not server.say("EXISTS", "price")
+
+
+@promise(28)
+def the_release_of_a_lost_hold_says_so_and_ends_no_other(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    server.say("SET", "market", "another", "PX", MINUTE)
+    reply = worker.ask("release", hold)
+    assert server.owner() == "another"
+    lost(reply)
+
+
+@promise(29)
+def a_renewal_sets_the_end_anew_and_revives_nothing(trial, module=True):
+    server = trial.server(module)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", 5_000)
+    assert worker.ask("renew", hold, MINUTE) == "ok"
+    assert 30_000 < server.say("PTTL", "market") <= MINUTE
+    assert worker.ask("renew", hold, 5_000) == "ok"
+    assert server.say("PTTL", "market") <= 5_000
+    server.say("DEL", "market")
+    assert worker.ask("renew", hold, MINUTE) == "lost"
+    assert worker.ask("held", hold) == "no" and server.is_free()
+
+
+@promise(30)
+def a_hold_whose_owner_was_granted_the_lock_again_is_lost(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    first = worker.ask("acquire", "market", MINUTE, "owner=ann")
+    server.say("DEL", "market")
+    later = worker.ask("acquire", "market", MINUTE, "owner=ann")
+    assert later.fence() > first.fence()
+    assert worker.ask("guard", first.hold(), "SET", "price", 5) == "lost"
+    assert worker.ask("held", first.hold()) == "no"
+    lost(worker.ask("release", first.hold()))
+    assert server.owner() == "ann" and not server.say("EXISTS", "price")
+    assert worker.ask("guard", later.hold(), "SET", "price", 6).kind == "reply"
+    released(worker, later.hold())
+
+
+@promise(31)
+def a_forked_child_ends_nothing_of_its_parent(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    assert worker.ask("forked", hold) == "lost"
+    assert server.owner() and worker.ask("held", hold) == "yes"
+    released(worker, hold)
+
+
+# What is refused
+
+
+@promise(32)
+def nonsense_is_refused_before_anything_is_sent(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    cannot = 0
+    for words in (["market", 0], ["market", MINUTE, "limit=0"], ["market", MINUTE, "owner=*"],
+                  ["market", MINUTE, "owner=@lock:shared"]):
+        try:
+            assert worker.ask("acquire", *words).kind == "invalid", words
+        except Cannot:
+            cannot += 1
+    assert cannot < 4 and worker.proxy.count(ACQUIRE) == 0
+
+
+@promise(33)
+def what_the_server_refuses_is_an_error_and_is_not_sent_again(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    fault = worker.proxy.reply_to(b"", ACQUIRE)
+    for code in ("REPLACED", "ONEWAIT", "NOUPGRADE", "DEADLOCK", "TOOCOMPLEX", "QUEUEFULL"):
+        fault.reply = f"-{code} in the server's words\r\n".encode()
+        try:
+            reply = worker.ask("acquire", code, MINUTE, "wait=20000", "owner=ann")
+        except Cannot:
+            reply = worker.ask("acquire", code, MINUTE, "wait=20000")
+        assert reply.kind == "refused" and code in reply, reply
+    # By now a release would have come. It would end what another request of the owner has, or waits for.
+    worker.ask("acquire", "shop", MINUTE)
+    for code in ("REPLACED", "ONEWAIT", "NOUPGRADE"):
+        assert [words[0] for words in worker.proxy.sent if code in words] == [ACQUIRE]
+    assert worker.proxy.count(ACQUIRE) == 7
+
+
+@promise(34)
+def a_request_does_not_join_a_queue_that_is_too_long(trial):
+    server = trial.server()
+    one, other = trial.worker(server), trial.worker(server)
+    assert has_key(server, "another")
+    one.tell("acquire", "market", MINUTE, "wait=forever")
+    waits(server, 1)
+    reply = other.ask("acquire", "market", MINUTE, "wait=forever", "max-queue=1")
+    assert reply.kind == "refused" and "QUEUEFULL" in reply, reply
+    assert server.waiters() == 1
+
+
+@promise(35)
+def what_an_older_module_does_not_know_is_refused_in_words(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    worker.proxy.reply_to(b"-ERR syntax error\r\n", ACQUIRE, when=lambda words: "MAXQUEUE" in words)
+    reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
+    assert reply.kind == "missing" and "older" in reply, reply
+    assert sum("MAXQUEUE" in words for words in worker.proxy.sent) == 1
+    assert worker.ask("acquire", "market", MINUTE, "wait=20000").kind == "hold"
+
+
+# Without the module
+
+
+@promise(36)
+def without_the_module_it_is_the_same_lock(trial):
+    server = trial.server(module=False)
+    one, other = trial.worker(server), trial.worker(server)
+    assert has_key(server, "another")
+    assert one.ask("acquire", "market", MINUTE) == "busy"
+    server.say("DEL", "market")
+    reply = one.ask("acquire", "market", MINUTE)
+    assert reply.kind == "hold" and reply.fence() is None
+    assert re.fullmatch(r"[^:]+:\d+:[-0-9a-f]{36}", server.owner())
+    assert server.say("TYPE", "market") == "string" and 0 < server.say("PTTL", "market") <= MINUTE
+    assert other.ask("acquire", "market", MINUTE) == "busy" and not has_key(server, "another")
+    released(one, reply.hold())
+    assert server.is_free()
+
+
+@promise(37)
+def without_the_module_waiters_poll(trial):
+    server = trial.server(module=False)
+    worker = trial.worker(server)
+    assert has_key(server, "another")
+    worker.tell("acquire", "market", MINUTE, "wait=forever")
+    eventually(lambda: worker.proxy.count("SET", "EVAL", "EVALSHA") >= 10, "it does not poll")
+    assert worker.is_quiet()
+    server.say("DEL", "market")
+    released(worker, worker.hear().hold())
+
+
+@promise(38)
+def without_the_module_lost_replies_are_survived(trial):
+    an_acquire_whose_reply_is_lost_is_sent_again_by_the_same_owner(trial, module=False)
+    server = trial.server(module=False)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    worker.proxy.lose_reply_to("EVAL", "EVALSHA", "DELEX", "DELIFEQ")
+    released(worker, hold)
+    assert server.is_free()
+    a_guarded_command_is_sent_once(trial, module=False)
+
+
+@promise(39)
+def without_the_module_losses_are_found(trial):
+    a_renewal_sets_the_end_anew_and_revives_nothing(trial, module=False)
+    server = trial.server(module=False)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    server.say("SET", "market", "another", "PX", MINUTE)
+    assert worker.ask("guard", hold, "SET", "price", 5) == "lost"
+    worker.ask("release", hold)
+    assert server.owner() == "another" and not server.say("EXISTS", "price")
+
+
+@promise(40)
+def what_needs_the_module_says_so(trial):
+    server = trial.server(module=False)
+    worker = trial.worker(server)
+    able = 0
+    for words in (["market", MINUTE, "shared"], ["market", MINUTE, "limit=3"], ["ann,ben", MINUTE],
+                  ["market", MINUTE, "wait=forever", "max-queue=3"], ["market", MINUTE, "module"]):
+        try:
+            reply = worker.ask("acquire", *words)
+            assert reply.kind == "missing" and "module" in reply, (words, reply)
+            able += 1
+        except Cannot:
+            pass
+    assert able >= 2 and server.is_free()
+
+
+@promise(41)
+def holds_and_waits_outlast_that_the_module_is_unloaded_and_loaded(trial):
+    server = trial.server()
+    holder, waiter = trial.worker(server), trial.worker(server)
+    hold = holder.acquire("market", MINUTE)
+    waiter.tell("acquire", "market", MINUTE, "wait=forever")
+    waits(server, 1)
+    server.unload()
+    assert holder.ask("held", hold) == "yes" and waiter.is_quiet()
+    released(holder, hold)
+    hold = waiter.hear().hold()
+    holder.tell("acquire", "market", MINUTE, "wait=forever")
+    eventually(lambda: holder.proxy.count("SET", "EVAL", "EVALSHA") >= 3)
+    server.load()
+    waits(server, 1)
+    assert waiter.ask("held", hold) == "yes"
+    released(waiter, hold)
+    assert holder.hear().fence()

@@ -1,0 +1,31 @@
+"""The promises and the table of clients/README.md."""
+
+import re
+
+from languages import ROOT
+
+
+class Table:
+    def __init__(self):
+        page = (ROOT / "clients/README.md").read_text()
+        self.sentences = [int(number) for number in re.findall(r"^(\d+)\. ", page, re.M)]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()
+                if re.match(r"\| (\d+ )?\|", line) or line.startswith("| |")]
+        self.languages, self.rows = rows[0][1:], {int(row[0]): row[1:] for row in rows[1:]}
+
+    def cell(self, number, language):
+        if number not in self.rows or language not in self.languages:
+            return "nothing"
+        # `–a` is explained below the table.
+        return self.rows[number][self.languages.index(language)][:3].rstrip("abcdefgh")
+
+    def errors(self, tests, languages):
+        found = []
+        if self.sentences != list(range(1, len(self.sentences) + 1)):
+            found.append("the promises are not numbered from 1 on, one by one")
+        for what, numbers in (("a test", tests), ("a row in the table", set(self.rows))):
+            for number in sorted(set(self.sentences) ^ numbers):
+                found.append(f"{number}: a promise without {what}, or {what} without a promise")
+        if set(self.languages) != languages:
+            found.append(f"the table has the languages {self.languages}, and there are programs for {sorted(languages)}")
+        return found

@@ -1,0 +1,62 @@
+"""What one test of one package has: servers, proxies and workers of its own, which end with it."""
+
+from languages import PROGRAMS
+from program import Program
+from proxy import Proxy
+from server import Server, eventually
+
+PROMISES = {}  # by their numbers in clients/README.md, the tests of each
+
+
+def promise(number):
+    def remember(test):
+        PROMISES.setdefault(number, []).append(test)
+        return test
+    return remember
+
+
+class Worker(Program):
+    """A program and the proxy by which it reaches the server."""
+
+    def __init__(self, language, server):
+        command, environment = PROGRAMS[language]
+        self.proxy = Proxy(server.port)
+        try:
+            super().__init__(command, self.proxy.port, environment)
+        except BaseException:
+            self.proxy.close()
+            raise
+        self.proxy.before_cutting = lambda: eventually(self.sleeps)
+
+    def acquire(self, *words):
+        """The number of the hold."""
+        return self.ask("acquire", *words).hold()
+
+    def losses(self, hold):
+        return int(self.ask("losses", hold))
+
+    def close(self):
+        super().close()
+        self.proxy.close()
+
+
+class Trial:
+    def __init__(self, language):
+        self.language, self.servers, self.workers = language, [], []
+
+    def server(self, module=True):
+        self.servers.append(Server(module))
+        return self.servers[-1]
+
+    def worker(self, server):
+        self.workers.append(Worker(self.language, server))
+        return self.workers[-1]
+
+    def end(self):
+        for one in self.workers:
+            one.close()
+        for one in self.servers:
+            one.remove()
+
+    def __str__(self):
+        return "\n\n".join(map(str, self.workers))
