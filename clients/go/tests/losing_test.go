@@ -1,14 +1,8 @@
 package tests
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -101,18 +95,6 @@ func TestARenewalFindsALoss(t *testing.T) {
 	})
 }
 
-func TestALossIsKnownInTimeIfTheServerDoesNotReply(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		locks := k.locks(t, s.address())
-		ttl := 1500 * time.Millisecond
-		hold := lock(t, locks, "market", ttl, redislock.Renew())
-		s.signal(syscall.SIGSTOP)
-		defer s.signal(syscall.SIGCONT)
-		isLost(t, hold, ttl+time.Second)
-	})
-}
-
 func TestARefreshProlongsAndShortensAndRevivesNothing(t *testing.T) {
 	each(t, func(t *testing.T, k kind) {
 		s := startServer(t)
@@ -134,65 +116,4 @@ func TestARefreshProlongsAndShortensAndRevivesNothing(t *testing.T) {
 		}
 		isLost(t, hold, time.Second)
 	})
-}
-
-func TestARefreshWhoseReplyIsLostIsRepeated(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		p := startProxy(t, s.address())
-		hold := lock(t, k.locks(t, p.address), "market", minute)
-		for _, cut := range []func(string){p.cutAfter, p.cutBefore} {
-			cut("LOCK.RENEW")
-			if err := hold.Refresh(background, 2*minute); err != nil || !p.happened() || hold.TTL() < minute {
-				t.Error(err, hold.TTL())
-			}
-		}
-		release(t, hold)
-	})
-}
-
-// The first look after a pause tells the truth: no timer has run yet.
-func TestAfterAPauseOfTheProcessTheFirstLookSaysThatTheHoldIsLost(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for range [5]int{} {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), "SLEEPER="+s.address())
-		in, _ := child.StdinPipe()
-		out, _ := child.StdoutPipe()
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		said := bufio.NewReader(out)
-		if line, err := said.ReadString('\n'); line != "held\n" {
-			t.Error(line, err)
-		}
-		_ = child.Process.Signal(syscall.SIGSTOP)
-		eventually(t, "the hold expires", func() bool { return s.isFree("market") })
-		_, _ = in.Write([]byte("look\n"))
-		_ = child.Process.Signal(syscall.SIGCONT)
-		if line, err := said.ReadString('\n'); line != "false true 0s\n" {
-			t.Error(line, err)
-		}
-		_ = in.Close()
-		if err := child.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// sleeper is the process that is paused.
-func sleeper(address string) {
-	t := &testing.T{}
-	locks := redislock.New(kinds[0].connect(t, address))
-	hold, err := locks.Lock(background, "market", 500*time.Millisecond)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("held")
-	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if strings.TrimSpace(line) == "look" {
-		fmt.Println(hold.Held(), errors.Is(hold.Err(), redislock.ErrLost), hold.TTL())
-	}
 }

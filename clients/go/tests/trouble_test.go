@@ -12,60 +12,6 @@ import (
 	"redislock/v2"
 )
 
-func TestARequestWhoseReplyIsLostIsRetriedWithTheSameOwner(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		p := startProxy(t, s.address())
-		locks := k.locks(t, p.address)
-		for _, cut := range []func(string){p.cutAfter, p.cutBefore} {
-			cut("LOCK.ACQUIRE")
-			hold := lock(t, locks, "market", minute)
-			if !p.happened() || s.info("market", "count") != 1 || !hold.Held() {
-				t.Error("the hold is not known by its owner")
-			}
-			release(t, hold)
-			if !s.isFree("market") {
-				t.Error("something is left")
-			}
-		}
-	})
-}
-
-func TestAWaiterWhoseConnectionBreaksWaitsOn(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		p := startProxy(t, s.address())
-		locks := k.locks(t, p.address)
-		first := lock(t, k.locks(t, s.address()), "market", minute)
-		next := waiter(within(t, minute), locks, "market", minute)
-		eventually(t, "it waits", func() bool { return s.info("market", "queue") == 1 })
-		p.close()
-		time.Sleep(300 * time.Millisecond)
-		p.listen()
-		eventually(t, "it waits again", func() bool { return s.info("market", "queue") == 1 })
-		release(t, first)
-		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		release(t, got.hold)
-		eventually(t, "nothing is left", func() bool { return s.isFree("market") })
-	})
-}
-
-func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		p := startProxy(t, s.address())
-		locks := k.locks(t, p.address)
-		hold := lock(t, locks, "market", minute)
-		p.cutAfter("LOCK.RELEASE")
-		if err := hold.Release(background); err != nil || !p.happened() {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAFailedReleaseGoesOnInTheBackground(t *testing.T) {
 	each(t, func(t *testing.T, k kind) {
 		s := startServer(t)
@@ -212,42 +158,5 @@ func TestGivingUpAtAnyMomentLeavesNothingBehind(t *testing.T) {
 			t.Error(err)
 		}
 		eventually(t, "nothing is left", func() bool { return s.isFree("market") })
-	})
-}
-
-func TestAWaiterOutlivesThatTheServerIsKilled(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		locks := k.locks(t, s.address())
-		lock(t, locks, "market", minute)
-		next := waiter(within(t, minute), locks, "market", minute)
-		eventually(t, "it waits", func() bool { return s.info("market", "queue") == 1 })
-		s.kill()
-		if !s.run() {
-			t.Fatal("the server does not start again")
-		}
-		got := <-next // the server has forgotten the hold
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		release(t, got.hold)
-	})
-}
-
-func TestAGuardedCommandIsSentOnce(t *testing.T) {
-	each(t, func(t *testing.T, k kind) {
-		s := startServer(t)
-		p := startProxy(t, s.address())
-		hold := lock(t, k.locks(t, p.address), "market", minute)
-		p.cutAfter("LOCK.GUARD")
-		_, err := hold.Guard(background, "INCR", "count")
-		if err == nil || errors.Is(err, redislock.ErrLost) || !hold.Held() {
-			t.Error(err, hold.Err())
-		}
-		eventually(t, "it runs", func() bool { return s.do("GET", "count") != nil })
-		release(t, hold)
-		if count := s.do("GET", "count"); count != "1" {
-			t.Error(count)
-		}
 	})
 }

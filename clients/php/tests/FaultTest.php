@@ -62,27 +62,6 @@ final class FaultTest extends StoreTestCase
         }
     }
 
-    /** @dataProvider ways */
-    public function test_a_guarded_command_is_sent_once(string $library, bool $module): void
-    {
-        foreach (['cut' => false, 'lose-reply' => '1'] as $fault => $count) {
-            $proxy = new Proxy(self::server($module), 'INCR', $fault);
-            $store = new RedisLockStore($proxy->client($library));
-            $key = self::key();
-            $store->save($key);
-            $said = self::assertThrows(LockStorageException::class, fn () => $store->guard($key, 'INCR', "$key:count"))->getMessage();
-            self::assertStringContainsString('it may have run', $said);
-            $store->delete($key);
-            self::assertSame($count, self::client('phpredis', $module)->get("$key:count"));
-        }
-    }
-
-    /** @dataProvider libraries */
-    public function test_a_wait_goes_on_when_its_connection_breaks(string $library): void
-    {
-        self::assertWaitGoesOnAfter($library, fn ($redis, $client) => $redis->client('kill', $client['addr']));
-    }
-
     /** @dataProvider libraries */
     public function test_a_wait_that_is_ended_by_others_goes_on(string $library): void
     {

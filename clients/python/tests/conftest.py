@@ -214,13 +214,6 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(watcher):
-    proxy = Proxy(watcher.port)
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
 def start_server(tmp_path):
     servers = []
 

@@ -315,16 +315,6 @@ def test_a_loss_is_told(client, watcher, renew):
         lock.release()
 
 
-def test_a_server_that_does_not_answer_is_a_loss_when_the_ttl_is_over(connect, watcher):
-    client = connect(socket_timeout=30)
-    lock = Lock(client, "market", timeout=0.3, renew=True)
-    assert lock.acquire()
-    watcher.db.client_pause(4_000)
-    began = time.monotonic()
-    assert lock.lost.wait(3.5) and 0.2 < time.monotonic() - began < 3.5
-    watcher.db.client_unpause()
-
-
 def test_readers_share_a_lock_and_a_limit_counts_them(client, watcher):
     readers = [Lock(client, "market", timeout=10, shared=True) for _ in range(3)]
     assert all(reader.acquire(blocking=False) for reader in readers)

@@ -11,7 +11,6 @@ import time
 import traceback
 
 import pytest
-import redis
 from conftest import PORT, eventually
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 from redis_lock_module import Hold, Lock
@@ -233,58 +232,7 @@ async def test_work_that_is_cancelled_because_its_hold_was_lost_is_told_when_and
                 watcher.db.client_unpause()
 
 
-# Replies that are lost
-
-
-def no_retries():
-    return redis.retry.Retry(redis.backoff.NoBackoff(), 0)
-
-
-def test_a_release_whose_reply_was_lost_is_no_loss(connect, watcher, proxy):
-    lock = Lock(connect(port=proxy.port), "market", timeout=10)
-    for _ in range(3):
-        with lock:
-            proxy.loses = b"LOCK.RELEASE"
-        assert not lock.lost.is_set() and watcher.info() is None
-    assert proxy.lost == 3
-    assert lock.acquire()
-    watcher.command("LOCK.BREAK", "market")
-    with pytest.raises(LockNotOwnedError):
-        lock.release()
-
-
-async def test_a_release_whose_reply_was_lost_is_no_loss_for_a_task(aconnect, watcher, proxy):
-    lock = AsyncLock(aconnect(port=proxy.port), "market", timeout=10)
-    for _ in range(3):
-        async with lock:
-            proxy.loses = b"LOCK.RELEASE"
-        assert not lock.lost.is_set() and watcher.info() is None
-    assert proxy.lost == 3
-
-
-def test_a_guarded_command_runs_once_whatever_the_client_would_send_again(connect, watcher, proxy):
-    client = connect(port=proxy.port, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 5))
-    with Lock(client, "market", timeout=10) as hold:
-        proxy.loses = b"LOCK.GUARD"
-        with pytest.raises((redis.ConnectionError, redis.TimeoutError)):
-            hold.guard("INCR", "price")
-        assert hold.guard("INCR", "price") == 2 and proxy.lost == 1
-
-
-async def test_a_guarded_command_of_a_task_runs_once_whatever_the_client_would_send_again(aconnect, watcher, proxy):
-    client = aconnect(port=proxy.port, retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 5))
-    async with AsyncLock(client, "market", timeout=10) as hold:
-        proxy.loses = b"LOCK.GUARD"
-        with pytest.raises((redis.ConnectionError, redis.TimeoutError)):
-            await hold.guard("INCR", "price")
-        assert await hold.guard("INCR", "price") == 2 and proxy.lost == 1
-
-
-def test_a_wait_whose_grant_was_not_heard_of_is_granted_once(connect, watcher, proxy):
-    proxy.loses = b"LOCK.ACQUIRE"
-    with Lock(connect(port=proxy.port), "market", timeout=10) as hold:
-        assert proxy.lost == 1 and hold.fence and watcher.holders() == 1
-    assert watcher.info() is None
+# What has become of a wait
 
 
 @pytest.mark.parametrize("queue", [True, False])

@@ -13,11 +13,12 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
+import fleet  # noqa: F401  its test
 import promises  # noqa: F401  its tests
-from languages import PROGRAMS
+from languages import FOR_SOME, OTHERS, PROGRAMS
 from program import Cannot
 from table import Table
-from trial import PROMISES, Trial
+from trial import PROMISES, TOGETHER, Trial
 
 
 def outcome(language, number):
@@ -37,17 +38,24 @@ def outcome(language, number):
     return language, number, said, time.monotonic() - began
 
 
+def of(number, languages):
+    """Those with which this promise is tested."""
+    if number == 42:
+        return [TOGETHER]
+    return [one for one in languages if one in PROGRAMS or number in FOR_SOME]
+
+
 def main(words):
     table = Table()
     wrong = table.errors(set(PROMISES), {language for language, _ in PROGRAMS})
     numbers = [int(word) for word in words if word.isdigit()] or sorted(PROMISES)
     names = [word for word in words if not word.isdigit()]
-    languages = [one for one in PROGRAMS if not names or set(one) & set(names)]
+    languages = [one for one in [*PROGRAMS, *OTHERS] if not names or set(one) & set(names)]
     without = os.environ.get("WITHOUT")
     languages = [one for one in languages if one[0] != without]
     began, times, kept = time.monotonic(), {}, 0
     with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", 8))) as pool:
-        for work in [pool.submit(outcome, language, number) for number in numbers for language in languages]:
+        for work in [pool.submit(outcome, language, number) for number in numbers for language in of(number, languages)]:
             language, number, said, took = work.result()
             times[number, language] = took
             stated = table.cell(number, language[0])

@@ -28,3 +28,13 @@ PROGRAMS = {
     ("Go", "rueidis"): ([str(BUILT / "promises-go"), "rueidis"], {}),
     ("Go", "polling"): ([str(BUILT / "promises-go"), "polling"], {}),
 }
+
+# Clients of other versions, which connect again and repeat in other ways: for lost replies and broken connections only.
+OLD_PYTHON = {**PYTHON, "PYTHONPATH": PYTHON["PYTHONPATH"].replace(str(BUILT / "python"), str(BUILT / "python-7.4.1"))}
+FOR_SOME = range(14, 23)
+OTHERS = {
+    ("Python", "redis-py 7"): ([sys.executable, package("python/tests/promises.py")], OLD_PYTHON),
+    ("asyncio", "redis-py 7"): ([sys.executable, package("python/tests/promises_of_tasks.py")], OLD_PYTHON),
+    **{("Node", client): (["node", package("node/tests/promises.js"), client], {})
+       for client in ("ioredis 4", "ioredis 6", "node-redis 4", "node-redis 5, RESP3", "node-redis 6")},
+}

@@ -282,6 +282,8 @@ def a_release_whose_reply_is_lost_is_no_loss(trial):
         fault = lose(RELEASE)
         released(worker, hold)
         assert fault.hits == 1 and server.is_free()
+        if "background" not in worker.lacks:
+            assert worker.losses(hold) == 0
 
 
 @promise(18)
@@ -339,6 +341,16 @@ def a_guarded_command_is_sent_once(trial, module=True):
     assert worker.ask("guard", hold, "INCR", "count").kind == "unknown"
     assert server.say("GET", "count") == "2"
     assert worker.ask("guard", hold, "INCR", "count") == "reply 3"
+
+
+@promise(21)
+def a_guarded_command_runs_only_while_the_lock_is_held(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE)
+    server.say("SET", "market", "another")
+    assert worker.ask("guard", hold, "SET", "price", 5) == "lost"
+    assert worker.ask("held", hold) == "no" and not server.say("EXISTS", "price")
 
 
 @promise(22)

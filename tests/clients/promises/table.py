@@ -14,6 +14,9 @@ class Table:
         self.languages, self.rows = rows[0][1:], {int(row[0]): row[1:] for row in rows[1:]}
 
     def cell(self, number, language):
+        """What the table says of a language, or of all."""
+        if language == "all":
+            return " ".join(sorted({self.cell(number, one) for one in self.languages}))
         if number not in self.rows or language not in self.languages:
             return "nothing"
         # `–a` is explained below the table.

@@ -1,10 +1,11 @@
 """What one test of one package has: servers, proxies and workers of its own, which end with it."""
 
-from languages import PROGRAMS
+from languages import OTHERS, PROGRAMS
 from program import Program
 from proxy import Proxy
 from server import Server, eventually
 
+TOGETHER = ("all", "packages")  # where others run with one language, and one of its clients
 PROMISES = {}  # by their numbers in clients/README.md, the tests of each
 
 
@@ -19,7 +20,7 @@ class Worker(Program):
     """A program and the proxy by which it reaches the server."""
 
     def __init__(self, language, server):
-        command, environment = PROGRAMS[language]
+        command, environment = {**PROGRAMS, **OTHERS}[language]
         self.proxy = Proxy(server.port)
         try:
             super().__init__(command, self.proxy.port, environment)
@@ -48,8 +49,8 @@ class Trial:
         self.servers.append(Server(module))
         return self.servers[-1]
 
-    def worker(self, server):
-        self.workers.append(Worker(self.language, server))
+    def worker(self, server, language=None):
+        self.workers.append(Worker(language or self.language, server))
         return self.workers[-1]
 
     def end(self):

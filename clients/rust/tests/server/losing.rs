@@ -37,29 +37,6 @@ async fn a_lost_lock_cancels_the_work() {
 }
 
 #[tokio::test]
-async fn a_hold_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
-    let server = Server::start().await;
-    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
-    let hold = market.acquire().await.unwrap();
-    let () = server.say(&["CLIENT", "PAUSE", "4000"]).await;
-    let began = Instant::now();
-    hold.lost().await;
-    assert!(began.elapsed() < ms(3_000));
-    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost(_))));
-}
-
-#[tokio::test]
-async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
-    let server = Server::start().await;
-    let hold = Lock::new(server.connect().await, MARKET).acquire().await.unwrap();
-    let _: usize = server.say(&["DEL", MARKET]).await;
-    let refused = hold.guard::<()>(cmd("SET").arg("{market}:price").arg(5)).await;
-    assert!(matches!(refused, Err(Error::Lost(_))));
-    timeout(ms(1_000), hold.lost()).await.unwrap();
-    assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
-}
-
-#[tokio::test]
 async fn a_released_hold_is_not_lost() {
     let server = Server::start().await;
     let hold = Lock::new(server.connect().await, MARKET).acquire().await.unwrap();

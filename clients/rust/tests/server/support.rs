@@ -36,7 +36,7 @@ pub struct Server {
     pub port: u16,
     process: Child,
     operator: MultiplexedConnection,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Server {
@@ -61,18 +61,10 @@ impl Server {
             let folder = TempDir::new().unwrap();
             let mut process = launch(port, &folder, options);
             if let Some(operator) = operator(port, &mut process).await {
-                return Server { port, process, operator, folder };
+                return Server { port, process, operator, _folder: folder };
             }
         }
         panic!("no server starts");
-    }
-
-    /// Kills it, and starts it again on its port. What it held in memory is gone.
-    pub async fn restart(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.process = launch(self.port, &self.folder, &["--loadmodule", &module()]);
-        self.operator = operator(self.port, &mut self.process).await.unwrap();
     }
 
     pub async fn say<T: FromRedisValue>(&self, words: &[&str]) -> T {

@@ -49,18 +49,3 @@ async fn whose_connection_breaks_keeps_the_lock_the_place_and_the_ear() {
     assert!(began.elapsed() < ms(10_000)); // a third of the lease is longer
     server.nothing_is_left().await;
 }
-
-#[tokio::test]
-async fn who_waits_while_the_server_is_killed_and_started_again_is_served() {
-    let mut server = Server::start().await;
-    let (manager, inbox) = server.manager().await;
-    let market = Lock::new(manager, MARKET).told_by(&inbox);
-    let hold = market.acquire().await.unwrap();
-    let tasks = wait_in_order(&server, &market).await;
-    server.restart().await;
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert!(hold.release().await.is_err());
-    server.nothing_is_left().await;
-}

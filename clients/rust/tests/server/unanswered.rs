@@ -6,7 +6,6 @@ use redis::aio::ConnectionManagerConfig;
 use redis::cmd;
 use redis_lock_module::{Connection, Error, Lock, Locks};
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
 
 async fn returns_within<T>(limit: Duration, acquiring: impl Future<Output = Result<T, Error>>) {
     let began = Instant::now();
@@ -80,20 +79,6 @@ async fn through_proxy(server: &Server) -> (Proxy, Lock<impl Connection + use<>>
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_is_lost_is_no_loss() {
-    for server in [Server::start().await, Server::start_bare().await] {
-        let (proxy, market) = through_proxy(&server).await;
-        let hold = market.acquire().await.unwrap();
-        let lost = hold.lost();
-        proxy.lose_reply_to(&String::from_utf8_lossy(hold.owner()));
-        hold.release().await.unwrap();
-        assert!(proxy.has_lost_it());
-        assert_eq!(server.say::<usize>(&["EXISTS", MARKET]).await, 0);
-        assert!(timeout(ms(100), lost).await.is_err());
-    }
-}
-
-#[tokio::test]
 async fn a_release_of_a_lock_that_was_known_to_be_lost_is_a_loss_however_often_it_is_said() {
     let server = Server::start().await;
     let (proxy, market) = through_proxy(&server).await;
@@ -118,37 +103,6 @@ async fn a_release_of_a_lock_that_was_known_to_be_lost_says_so_at_once_when_the_
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
     assert!(began.elapsed() < ms(1_500));
     drop(stopped);
-}
-
-#[tokio::test]
-async fn an_acquire_whose_reply_is_lost_is_asked_again() {
-    for server in [Server::start().await, Server::start_bare().await] {
-        let (proxy, market) = through_proxy(&server).await;
-        market.acquire().await.unwrap().release().await.unwrap();
-        proxy.lose_reply_to(MARKET);
-        let hold = market.try_acquire().await.unwrap();
-        assert!(proxy.has_lost_it());
-        let key: Vec<u8> = server.say(&["GET", MARKET]).await;
-        assert_eq!(key, hold.owner());
-        hold.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_guarded_command_whose_reply_is_lost_is_not_run_again() {
-    for server in [Server::start().await, Server::start_bare().await] {
-        let (proxy, market) = through_proxy(&server).await;
-        let hold = market.acquire().await.unwrap();
-        let count = cmd("INCR").arg("{market}:count").take();
-        let _: usize = hold.guard(&count).await.unwrap();
-        proxy.lose_reply_to("INCR");
-        let outcome = hold.guard::<usize>(&count).await;
-        assert!(matches!(outcome, Err(Error::Redis(_))), "{outcome:?}");
-        assert!(proxy.has_lost_it());
-        hold.release().await.unwrap();
-        let counted: usize = server.say(&["GET", "{market}:count"]).await;
-        assert_eq!(counted, 2);
-    }
 }
 
 #[tokio::test]
