@@ -1,0 +1,52 @@
+package redislock;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+
+/** What {@link RedisLock}'s methods of the same names set. It does not change once a lock has it. */
+final class Settings implements Cloneable {
+    boolean shared;
+    Integer limit;
+    Integer maxQueue;
+    boolean renewed;
+    Duration renewedFor; // null: until the release
+    String owner;
+    String ownerPrefix;
+    boolean polling;
+    Duration retryInterval = Duration.ofMillis(100);
+    boolean requireModule;
+
+    Settings copy() {
+        try {
+            return (Settings) clone();
+        } catch (CloneNotSupportedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    void check() {
+        if (shared && limit != null) throw new IllegalArgumentException("shared and limit exclude each other");
+        if (limit != null && limit < 1) throw new IllegalArgumentException("a limit of " + limit);
+        if (maxQueue != null && maxQueue < 0) throw new IllegalArgumentException("a maxQueue of " + maxQueue);
+        if (renewedFor != null && (renewedFor.isNegative() || renewedFor.isZero())) {
+            throw new IllegalArgumentException("renewed for " + renewedFor);
+        }
+        if (retryInterval.compareTo(Duration.ofMillis(1)) < 0) {
+            throw new IllegalArgumentException("a retryInterval of " + retryInterval + "; it must be at least a millisecond");
+        }
+        if (owner != null) {
+            checkBytes("an owner", owner, 1024);
+            if (owner.equals("*") || owner.equals("@lock:shared")) {
+                throw new IllegalArgumentException("the owner " + owner + ", which means something else to the server");
+            }
+        }
+        if (ownerPrefix != null) checkBytes("an ownerPrefix", ownerPrefix, 1024 - 37);
+    }
+
+    private static void checkBytes(String what, String value, int most) {
+        int bytes = value.getBytes(StandardCharsets.UTF_8).length;
+        if (bytes < 1 || bytes > most) {
+            throw new IllegalArgumentException(what + " of " + bytes + " bytes; it must have 1 to " + most);
+        }
+    }
+}

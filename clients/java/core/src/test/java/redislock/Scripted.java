@@ -1,0 +1,51 @@
+package redislock;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/** Replies to each command by its name, and writes down what was sent. */
+final class Scripted implements Redis {
+    static final Object SILENCE = new Object();
+
+    private final Map<String, Deque<Object>> replies = new HashMap<>();
+    private final List<String> sent = new ArrayList<>();
+
+    /** The replies to a command. The last one stays. */
+    Scripted reply(String command, Object... replies) {
+        this.replies.put(command, new ArrayDeque<>(List.of(replies)));
+        return this;
+    }
+
+    @Override
+    public synchronized CompletableFuture<Object> send(Duration timeout, Object... words) {
+        sent.add(Stream.of(words).map(Object::toString).collect(Collectors.joining(" ")));
+        Deque<Object> all = replies.get(words[0].toString());
+        if (all == null) {
+            return CompletableFuture.failedFuture(
+                    RedisErrorException.of("ERR unknown command '" + words[0] + "', with args beginning with: "));
+        }
+        Object reply = all.size() > 1 ? all.remove() : all.element();
+        if (reply == SILENCE) {
+            return new CompletableFuture<>().orTimeout(timeout.toMillis(), TimeUnit.MILLISECONDS);
+        }
+        return reply instanceof Throwable error ? CompletableFuture.failedFuture(error) : CompletableFuture.completedFuture(reply);
+    }
+
+    synchronized int count(String word) {
+        return (int) sent.stream().filter(words -> words.contains(word)).count();
+    }
+
+    @Override
+    public synchronized String toString() {
+        return sent.toString();
+    }
+}

@@ -1,0 +1,2 @@
+/** Lets Jedis send the commands of {@code redislock}. */
+package redislock.jedis;

@@ -1,0 +1,2 @@
+/** Lets Lettuce send the commands of {@code redislock}. */
+package redislock.lettuce;

@@ -1,0 +1,2 @@
+/** Locks of ShedLock by {@code redislock}. */
+package redislock.shedlock;
