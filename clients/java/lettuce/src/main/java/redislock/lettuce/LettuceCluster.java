@@ -4,7 +4,6 @@ import io.lettuce.core.RedisFuture;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
 import io.lettuce.core.codec.StringCodec;
-import io.lettuce.core.output.ObjectOutput;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -36,7 +35,7 @@ final class LettuceCluster implements Redis {
     private static void send(StatefulRedisClusterConnection<String, String> connected, CompletableFuture<Object> reply, Object[] words) {
         RedisFuture<Object> sent;
         try {
-            sent = connected.async().dispatch(new Words.Name(words[0].toString()), new ObjectOutput<>(StringCodec.UTF8), Words.args(words));
+            sent = connected.async().dispatch(new Words.Name(words[0].toString()), new ReplyOutput(), Words.args(words));
         } catch (RuntimeException e) {
             reply.completeExceptionally(Words.failure(e));
             return;
@@ -57,7 +56,8 @@ final class LettuceCluster implements Redis {
         if (closed) return CompletableFuture.failedFuture(new IllegalStateException("the client is closed"));
         if (connection == null || connection.isCompletedExceptionally()) {
             try {
-                connection = client.connectAsync(StringCodec.UTF8);
+                connection = client.refreshPartitionsAsync().toCompletableFuture()
+                        .thenCompose(known -> client.connectAsync(StringCodec.UTF8));
             } catch (RuntimeException e) {
                 return CompletableFuture.failedFuture(e);
             }

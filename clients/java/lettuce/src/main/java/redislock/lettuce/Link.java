@@ -4,8 +4,6 @@ import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.codec.StringCodec;
-import io.lettuce.core.output.ObjectOutput;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -40,7 +38,7 @@ final class Link implements RedisConnectionStateListener {
         RedisFuture<Object> sent;
         pending.add(reply);
         try {
-            sent = connection.async().dispatch(new Words.Name(words[0].toString()), new ObjectOutput<>(StringCodec.UTF8), Words.args(words));
+            sent = connection.async().dispatch(new Words.Name(words[0].toString()), new ReplyOutput(), Words.args(words));
         } catch (RuntimeException e) {
             pending.remove(reply);
             reply.completeExceptionally(Words.failure(e));
@@ -67,7 +65,8 @@ final class Link implements RedisConnectionStateListener {
 
     void close() {
         broken = true;
-        connection.closeAsync();
+        // Lettuce warns of what is closed twice: the client, when it is closed, closes this, and that is heard here.
+        if (!((RedisChannelHandler<?, ?>) connection).isClosed()) connection.closeAsync();
         pending.forEach(Link::fail);
     }
 

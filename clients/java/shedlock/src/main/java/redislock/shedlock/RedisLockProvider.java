@@ -67,7 +67,7 @@ public final class RedisLockProvider implements ExtensibleLockProvider {
                     hold.renew(left);
                 }
             } catch (LockLostException e) {
-                LOGGER.log(System.Logger.Level.WARNING, "The task took longer than lockAtMostFor, or its lock was taken away", e);
+                LOGGER.log(System.Logger.Level.WARNING, "The task took longer than lockAtMostFor, or its lock was taken away: " + e.getMessage());
             }
         }
 

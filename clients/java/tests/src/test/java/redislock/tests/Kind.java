@@ -1,0 +1,43 @@
+package redislock.tests;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.resource.ClientResources;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redislock.Redis;
+import redislock.jedis.JedisRedis;
+import redislock.lettuce.LettuceRedis;
+
+/** Each test runs with each of these. */
+enum Kind {
+    JEDIS {
+        @Override
+        Connected connect(int port) {
+            Redis redis = JedisRedis.of(new HostAndPort("127.0.0.1", port), DefaultJedisClientConfig.builder().build());
+            return new Connected(redis, () -> {});
+        }
+    },
+    LETTUCE {
+        @Override
+        Connected connect(int port) {
+            RedisClient client = RedisClient.create(RESOURCES);
+            Redis redis = LettuceRedis.of(client, RedisURI.create("127.0.0.1", port));
+            return new Connected(redis, client::close);
+        }
+    },
+    /** Without connections that wait. */
+    POLLING {
+        @Override
+        Connected connect(int port) {
+            Connected jedis = JEDIS.connect(port);
+            return new Connected(jedis.redis()::send, () -> jedis.redis().close());
+        }
+    };
+
+    private static final ClientResources RESOURCES = ClientResources.create();
+
+    record Connected(Redis redis, Runnable close) {}
+
+    abstract Connected connect(int port);
+}
