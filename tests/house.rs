@@ -399,6 +399,18 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
             assert!(line.contains(&format!("= \"{value}\"")), "{package}: {line}");
         }
         assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
+    }
+    let version = env!("CARGO_PKG_VERSION").replace("-dev", "-SNAPSHOT"); // as Maven spells it
+    for module in ["", "core/", "jedis/", "lettuce/", "shedlock/", "tests/", "bench/"] {
+        let pom = read(format!("clients/java/{module}pom.xml"));
+        assert!(pom.contains(&format!("<version>{version}</version>")), "java: {module}");
+        assert!(!pom.contains("<repositories>"), "java: {module}");
+    }
+    let pom = read("clients/java/pom.xml".into());
+    for name in ["MIT", "The redis-lock authors"] {
+        assert!(pom.contains(&format!("<name>{name}</name>")), "java: {name}");
+    }
+    for package in ["java", "node", "php", "python", "rust"] {
         assert_eq!(read(format!("clients/{package}/LICENSE")), licence, "{package}");
         let changes = read(format!("clients/{package}/CHANGELOG.md"));
         assert!(changes.contains(&heading_of(env!("CARGO_PKG_VERSION"))), "{package}");

@@ -24,6 +24,7 @@ public final class Hold implements AutoCloseable {
     private final RedisLocks locks;
     private final long fence;
     private final long granted; // as all times here, by System.nanoTime
+    private final boolean unanswered; // a request without a reply may still reach the server
     private final ReentrantLock renewing = new ReentrantLock(true);
 
     // With the monitor of this object:
@@ -33,7 +34,6 @@ public final class Hold implements AutoCloseable {
     private boolean released;
     private boolean over; // by a loss or a release
     private RuntimeException failure; // of the last renewal
-    private boolean unanswered; // a request without a reply may still reach the server
     private List<Consumer<LockLostException>> onLost = List.of();
     private Future<?> expiry; // only if it matters when
     private Future<?> renewal;
@@ -371,12 +371,10 @@ public final class Hold implements AutoCloseable {
 
     private void inBackground() {
         Duration lasts;
-        boolean maybe;
         synchronized (this) {
             lasts = Duration.ofNanos(Math.max(0, latest - System.nanoTime()));
-            maybe = unanswered;
         }
-        Withdrawal.begin(locks, lock, null, maybe, lasts);
+        Withdrawal.begin(locks, lock, null, unanswered, lasts);
     }
 
     /**

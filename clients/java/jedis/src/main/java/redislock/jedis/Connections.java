@@ -16,6 +16,8 @@ final class Connections {
     /** After so long a connection is tried before a command relies on it. */
     private static final long FRESH = Duration.ofSeconds(1).toNanos();
 
+    private static final long LONGEST_TRIAL = Duration.ofMillis(500).toNanos();
+
     private static final long LONGEST_IDLE = Duration.ofMinutes(1).toNanos();
 
     private record Idle(Connection connection, long since) {}
@@ -30,19 +32,19 @@ final class Connections {
     }
 
     /** One that works, or null. */
-    Connection idle(Duration timeout) {
+    Connection idle(long deadline) {
         if (closed) throw new IllegalStateException("the client is closed");
         for (Idle found = idle.pollLast(); found != null; found = idle.pollLast()) {
             long age = System.nanoTime() - found.since;
-            if (age < FRESH || age < LONGEST_IDLE && works(found.connection, timeout)) return found.connection;
+            if (age < FRESH || age < LONGEST_IDLE && works(found.connection, deadline)) return found.connection;
             close(found.connection);
         }
         return null;
     }
 
-    private static boolean works(Connection connection, Duration timeout) {
+    private static boolean works(Connection connection, long deadline) {
         try {
-            limit(connection, timeout);
+            limit(connection, Duration.ofNanos(Math.min(LONGEST_TRIAL, (deadline - System.nanoTime()) / 2)));
             return connection.ping();
         } catch (JedisException e) {
             return false;

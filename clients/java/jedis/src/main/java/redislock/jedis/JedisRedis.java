@@ -99,7 +99,7 @@ public final class JedisRedis implements Redis {
         byte[][] args = new byte[words.length - 1][];
         for (int i = 0; i < args.length; i++) args[i] = Words.bytes(words[i + 1]);
         long deadline = System.nanoTime() + timeout.toNanos();
-        Connection connection = connection(timeout);
+        Connection connection = connection(deadline);
         boolean reusable = false;
         try {
             Connections.limit(connection, Duration.ofNanos(deadline - System.nanoTime()));
@@ -121,13 +121,12 @@ public final class JedisRedis implements Redis {
         }
     }
 
-    private Connection connection(Duration timeout) {
-        Connection idle = connections.idle(timeout);
+    private Connection connection(long deadline) {
+        Connection idle = connections.idle(deadline);
         if (idle != null) return idle;
         CompletableFuture<Connection> opened = connections.open();
         boolean interrupted = false;
         try {
-            long deadline = System.nanoTime() + timeout.toNanos();
             while (true) {
                 try {
                     return opened.get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);

@@ -6,7 +6,6 @@ import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
 import io.lettuce.core.codec.StringCodec;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import redislock.Redis;
 
 /** Sends commands by a connection to a cluster, which finds their nodes. */
@@ -21,7 +20,7 @@ final class LettuceCluster implements Redis {
 
     @Override
     public CompletableFuture<Object> send(Duration timeout, Object... words) {
-        CompletableFuture<Object> reply = new CompletableFuture<>().orTimeout(timeout.toNanos(), TimeUnit.NANOSECONDS);
+        CompletableFuture<Object> reply = Limits.within(timeout, client.getResources());
         connection().whenComplete((connected, error) -> {
             if (error != null) {
                 reply.completeExceptionally(error instanceof IllegalStateException ? error : Words.failure(error));

@@ -60,8 +60,8 @@ public final class LettuceRedis implements Redis {
         return reply;
     }
 
-    private static CompletableFuture<Object> within(Duration timeout) {
-        return new CompletableFuture<>().orTimeout(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    private CompletableFuture<Object> within(Duration timeout) {
+        return Limits.within(timeout, client.getResources());
     }
 
     private static void sendBy(Link link, Throwable error, CompletableFuture<Object> reply, Object[] words) {
@@ -106,12 +106,14 @@ public final class LettuceRedis implements Redis {
     public void close() {
         closed = true;
         CompletableFuture<Link> found = shared.get();
-        if (found != null) found.thenAccept(Link::close);
-        closeIdle();
+        CompletableFuture<Void> done = found == null ? CompletableFuture.completedFuture(null) : found.thenCompose(Link::close);
+        CompletableFuture.allOf(done, closeIdle()).completeOnTimeout(null, 1, TimeUnit.SECONDS).exceptionally(e -> null).join();
     }
 
-    private void closeIdle() {
-        for (Link link = idle.pollLast(); link != null; link = idle.pollLast()) link.close();
+    private CompletableFuture<Void> closeIdle() {
+        CompletableFuture<Void> all = CompletableFuture.completedFuture(null);
+        for (Link link = idle.pollLast(); link != null; link = idle.pollLast()) all = CompletableFuture.allOf(all, link.close());
+        return all;
     }
 
     /** One connection for each command. */

@@ -25,6 +25,7 @@ final class Proxy implements AutoCloseable {
     final int port;
     private final int server;
     private final Set<Socket> open = new HashSet<>();
+    private final Set<Socket> vanished = new HashSet<>();
     private final List<Due> faults = new ArrayList<>();
     private ServerSocket listener;
 
@@ -89,6 +90,7 @@ final class Proxy implements AutoCloseable {
         try {
             for (int count = client.getInputStream().read(buffer); count > 0; count = client.getInputStream().read(buffer)) {
                 byte[] request = Arrays.copyOf(buffer, count);
+                if (hasVanished(client)) continue;
                 Fault fault = fault(new String(request, StandardCharsets.ISO_8859_1));
                 if (fault == null) {
                     target.getOutputStream().write(request);
@@ -163,6 +165,15 @@ final class Proxy implements AutoCloseable {
             target.getOutputStream().write(request);
             return true;
         });
+    }
+
+    /** From now on nothing gets through what is open, as if the host had vanished. New connections work. */
+    synchronized void vanish() {
+        vanished.addAll(open);
+    }
+
+    private synchronized boolean hasVanished(Socket socket) {
+        return vanished.contains(socket);
     }
 
     private synchronized void cut() {

@@ -2,6 +2,7 @@ package redislock.tests;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -66,7 +67,7 @@ final class TestServer implements AutoCloseable {
                 folder.toString(), "--save", "", "--enable-module-command", "yes"));
         command.addAll(options);
         try {
-            process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(new File("/dev/null")).start();
+            process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log()).start();
             for (int i = 0; i < 2000 && process.isAlive(); i++) {
                 try {
                     admin = new Admin(port);
@@ -81,8 +82,20 @@ final class TestServer implements AutoCloseable {
         }
     }
 
+    private File log() {
+        return folder.resolve("log").toFile();
+    }
+
     Object ask(Object... words) {
-        return admin.ask(words);
+        try {
+            return admin.ask(words);
+        } catch (UncheckedIOException e) {
+            try {
+                throw new AssertionError(Files.readString(log().toPath()), e);
+            } catch (IOException unread) {
+                throw e;
+            }
+        }
     }
 
     /** What LOCK.INFO says in a field; 0 of a lock that has neither holder nor waiter. */

@@ -244,8 +244,21 @@ class TroubleTest extends OnServers {
         Thread.sleep(1200);
         proxy.close();
         proxy.listen();
-        Thread.sleep(100);
+        Thread.sleep(2000); // the client has noticed
         assertEquals(1L, hold.guard("INCR", "count"));
+        hold.release();
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void a_connection_to_a_host_that_vanished_is_replaced(Kind kind) throws Exception {
+        TestServer server = withModule();
+        Proxy proxy = proxy(server);
+        Hold hold = held(locks(kind, proxy.port).lock("market", MINUTE));
+        Thread.sleep(1200); // it has idled
+        proxy.vanish();
+        hold.renew(MINUTE.multipliedBy(2));
+        assertTrue(hold.remaining().compareTo(MINUTE) > 0);
         hold.release();
     }
 

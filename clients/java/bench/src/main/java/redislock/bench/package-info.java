@@ -1,0 +1,2 @@
+/** Measures locks beside those that people use. */
+package redislock.bench;
