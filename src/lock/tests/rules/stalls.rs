@@ -398,14 +398,15 @@ mod sharers {
         done
     }
 
-    /// Ticks until nothing is due, each of which looks at few shares.
+    /// Ticks until nothing is due. A tick looks at the shares for the lock's state, finds those that are over, and
+    /// takes them out.
     fn settle_down(server: &mut Server, until: Ms) {
         for _ in 0..10_000 {
             let Some(due) = server.due().filter(|&due| due <= START + until) else {
                 return;
             };
             server.set_clock(due.max(server.now().ms()));
-            is_cheap(server, "a tick", 2 * MANY, Server::tick);
+            is_cheap(server, "a tick", 3 * MANY + FEW, Server::tick);
             server.turn();
         }
         panic!("it does not come to rest");
