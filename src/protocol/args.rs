@@ -27,13 +27,6 @@ impl<'a> Args<'a> {
         self.next().ok_or(Fault::Arity(self.command))
     }
 
-    /// The next so many words, if there are as many.
-    fn some(&mut self, count: usize) -> Option<&'a [&'a [u8]]> {
-        let (words, left) = self.left.split_at_checked(count)?;
-        self.left = left;
-        Some(words)
-    }
-
     pub fn end(self) -> Result<(), Fault> {
         self.left.first().map_or(Ok(()), |word| Err(Fault::NoOption(shown(word))))
     }
@@ -57,7 +50,9 @@ impl<'a> Args<'a> {
         if number > MOST_KEYS {
             return Err(Fault::TooManyKeys(number));
         }
-        self.some(number).ok_or(Fault::TooManyKeys(number))
+        let (keys, left) = self.left.split_at_checked(number).ok_or(Fault::TooManyKeys(number))?;
+        self.left = left;
+        Ok(keys)
     }
 
     pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
