@@ -8,6 +8,7 @@ how many tests go at once.
 """
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -74,4 +75,11 @@ def main(words):
     return 1 if wrong else 0
 
 
+def stop(*_):
+    Trial.stop_all()
+    sys.exit(1)
+
+
+signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGINT, stop)
 sys.exit(main(sys.argv[1:]))

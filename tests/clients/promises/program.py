@@ -40,7 +40,11 @@ class Program:
         self.lines, self.errors = queue.Queue(), []
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._listen_to_errors, daemon=True).start()
-        ready = self.hear()
+        try:
+            ready = self.hear()
+        except BaseException:
+            self.kill()
+            raise
         self.lacks = ready.split(" ")[2:] if ready.startswith("ready without ") else []
 
     def _listen(self):

@@ -42,14 +42,26 @@ class Worker(Program):
 
 
 class Trial:
+    running, are_stopped = set(), False
+
     def __init__(self, language):
         self.language, self.servers, self.workers = language, [], []
+        Trial.running.add(self)
+
+    @staticmethod
+    def stop_all():
+        """What is about to start is ended by its own thread."""
+        Trial.are_stopped = True
+        for trial in list(Trial.running):
+            trial.end()
 
     def server(self, module=True):
+        assert not Trial.are_stopped
         self.servers.append(Server(module))
         return self.servers[-1]
 
     def worker(self, server, language=None):
+        assert not Trial.are_stopped
         self.workers.append(Worker(language or self.language, server))
         return self.workers[-1]
 
@@ -58,6 +70,7 @@ class Trial:
             one.close()
         for one in self.servers:
             one.remove()
+        Trial.running.discard(self)
 
     def __str__(self):
         return "\n\n".join(map(str, self.workers))
