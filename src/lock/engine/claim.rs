@@ -67,7 +67,7 @@ impl Locks {
         self.waiting.has_places()
             && (self.holds.entry(name, owner, hold)).is_some_and(|entry| {
                 // The place's own counts as one.
-                entry.delivery.under_way() <= 1 && self.claim_of(name, owner, &entry).is_some()
+                !entry.delivery.is_under_way_twice() && self.claim_of(name, owner, &entry).is_some()
             })
     }
 

@@ -1,7 +1,7 @@
 //! What is remembered of holds that this server has not granted, once a command comes across them.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, News};
+use crate::lock::holds::ledger::{Delivery, Entry, Maybe, News, Tally, Tied};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
@@ -47,19 +47,17 @@ impl Locks {
             share = turn.keys.share_of(name, owner);
         }
         let entry = Entry {
-            fence: None,
+            fence: Maybe::NONE,
             first: 0,
-            slot: self.clock.slot(name.key),
+            slot: self.clock.slot(name.key).into(),
             since: turn.now.ms(),
-            end: share.and_then(|share| share.deadline),
+            end: share.and_then(|share| share.deadline).into(),
             by_wall: true,
             reserved: false,
             client: 0,
-            tied: false,
-            closed: false,
+            tied: Tied::No,
             delivery: Delivery::TOLD,
-            counted: false,
-            logged: false,
+            tally: Tally::Uncounted,
         };
         let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);
         self.record_lost(name, Reason::Overwritten, &others, turn.now);

@@ -2,7 +2,7 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, News};
+use crate::lock::holds::ledger::{Delivery, Entry, News, Tally, Tied};
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
@@ -50,7 +50,7 @@ impl Locks {
                 if let Some(mut entry) = self.holds.ledger(name.db).of(name.key, terms.owner, hold)
                 {
                     if is_moved {
-                        (entry.end, entry.by_wall) = (end, false);
+                        (entry.end, entry.by_wall) = (end.into(), false);
                     }
                     self.renew_entry(name, hold, entry, terms, news);
                 }
@@ -74,7 +74,7 @@ impl Locks {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence?;
+            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence.get()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -100,34 +100,36 @@ impl Locks {
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
             // The hold goes on, and replies to its earlier number still count.
-            entry.first = entry.fence.map_or(fence, |_| entry.first);
-            entry.fence = Some(fence);
-            (entry.since, entry.logged) = (turn.now.ms(), false);
+            entry.first = entry.fence.get().map_or(fence, |_| entry.first);
+            entry.fence = Some(fence).into();
+            entry.since = turn.now.ms();
             if is_ours {
-                (entry.end, entry.by_wall) = (end, false);
+                (entry.end, entry.by_wall) = (end.into(), false);
             }
             return self.renew_entry(name, hold, entry, terms, news);
         }
         let mut entry = Entry {
-            fence: Some(fence),
+            fence: Some(fence).into(),
             first: fence,
-            slot,
+            slot: slot.into(),
             since: turn.now.ms(),
-            end,
+            end: end.into(),
             by_wall: !is_ours,
             reserved: false,
             client: terms.client,
-            tied: terms.session,
-            closed: false,
+            tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.
-            delivery: Delivery::of(goes_on, 0),
+            delivery: if goes_on { Delivery::TOLD } else { Delivery::UNHEARD },
             // An upgrade is not counted again: it is counted if its share was.
-            logged: false,
-            counted: match fit {
-                Fit::Open { keeps: None } => true,
-                Fit::Open { keeps: Some(_) } => (ledger.of(name.key, terms.owner, Hold::Shared))
-                    .is_some_and(|share| share.counted),
-                _ => false,
+            tally: match fit {
+                Fit::Open { keeps: None } => Tally::Counted,
+                Fit::Open { keeps: Some(_) }
+                    if (ledger.of(name.key, terms.owner, Hold::Shared))
+                        .is_some_and(|share| share.is_counted()) =>
+                {
+                    Tally::Counted
+                }
+                _ => Tally::Uncounted,
             },
         };
         entry.delivery.hear(news);

@@ -2,7 +2,7 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former};
+use crate::lock::holds::ledger::{Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::lock::LockState;
 use crate::lock::log::Loss;
@@ -42,17 +42,25 @@ impl Locks {
                 Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
             if let Some(counter) = counter {
-                count(counter, usize::from(former.entry.counted));
+                count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.classes().are_none() && former.entry.counted {
-                let end = former.entry.end.map_or(now.ms(), |end| end.min(now.ms()));
+            if !self.waiting.classes().are_none() && former.entry.is_counted() {
+                let end = former.entry.end.get().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
                 self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
             }
-            if !former.entry.logged {
+            if former.entry.tally != Tally::Lost {
                 self.log_loss(name, reason, former, 1, now);
             }
         }
+    }
+
+    /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
+    fn record_kept(&mut self, name: NameRef<'_>, reason: Reason, former: Former, now: Now) {
+        self.record_lost(name, reason, std::slice::from_ref(&former), now);
+        let Former { owner, hold, entry } = former;
+        let entry = Entry { tally: Tally::Lost, ..entry };
+        self.holds.ledger(name.db).set(name.key, owner.bytes(), hold, entry);
     }
 
     /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
@@ -113,7 +121,7 @@ impl Locks {
                 // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
                 let holder = queue.and_then(|queue| queue.holders().exclusive());
                 let known = holder.filter(|alone| *alone.owner == *owner);
-                let end = entry.end.or(known.and_then(|alone| alone.until));
+                let end = entry.end.get().or(known.and_then(|alone| alone.until));
                 end.map(|end| end.min(now.ms()))
             }
             // Mostly this is found later.
@@ -127,7 +135,7 @@ impl Locks {
             name,
             owner,
             hold: LostHold {
-                fence: entry.fence,
+                fence: entry.fence.get(),
                 hold: *hold,
                 since: entry.since,
                 ended,
@@ -201,10 +209,7 @@ impl Locks {
                 && former.entry.has_had(fence)
                 && !former.entry.delivery.is_told()
             {
-                let (hold, entry) = (former.hold, former.entry);
-                self.record_lost(name, Reason::Unclaimed, &[former], now);
-                let entry = Entry { counted: false, logged: true, ..entry };
-                self.holds.ledger(name.db).set(name.key, owner, hold, entry);
+                self.record_kept(name, Reason::Unclaimed, former, now);
             }
         }
     }
@@ -226,7 +231,7 @@ impl Locks {
         }
         // A share that another client has taken out must not count as expired when the key expires.
         self.forget_removed(turn, name);
-        if let Some(former) = &self.holds.any_former(name, owner) {
+        if let Some(former) = self.holds.any_former(name, owner) {
             let is_over = match self.holds.look(turn, name) {
                 LockState::Free => true,
                 LockState::Shared { .. } if former.hold == Hold::Shared => {
@@ -235,21 +240,7 @@ impl Locks {
                 _ => false,
             };
             let reason = if is_over { Reason::Expired } else { Reason::Overwritten };
-            let reason = self.why_over(name, reason, former, turn.now);
-            if reason == Reason::Overwritten {
-                // Counted now: if the ledger forgot it after its ttl is over, it would count as expired.
-                let ledger = self.holds.ledger(name.db);
-                let lost = match former.hold {
-                    Hold::Exclusive => ledger.take(name.key),
-                    Hold::Shared => Vec::from_iter(ledger.take_share(name.key, owner)),
-                };
-                self.record_lost(name, reason, &lost, turn.now);
-            } else if !former.entry.logged {
-                // Only logged: the loss is counted when the ledger forgets the hold.
-                self.log_loss(name, reason, former, 1, turn.now);
-                let entry = Entry { logged: true, ..former.entry };
-                self.holds.ledger(name.db).set(name.key, owner, former.hold, entry);
-            }
+            self.record_kept(name, reason, former, turn.now);
         }
         let logged = self.log.note_comeback(name, owner, with, turn.now);
         logged.map_or(is_remembered, |reason| {
@@ -281,7 +272,7 @@ impl Locks {
         let entry = self.holds.entry(name, owner.bytes(), hold);
         Some(HolderNow {
             owner: owner.bytes().to_vec(),
-            fence: entry.and_then(|entry| entry.fence),
+            fence: entry.and_then(|entry| entry.fence.get()),
         })
     }
 

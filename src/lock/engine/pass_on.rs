@@ -1,7 +1,7 @@
 //! The end of a hold that is in the key, and the next waiter's grant.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::Packed;
+use crate::lock::holds::ledger::Entry;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
 
@@ -15,7 +15,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
-    ) -> Option<Packed> {
+    ) -> Option<Entry> {
         let ended = self.remove_hold(turn, name, owner, hold);
         self.settle_queue(turn, name);
         ended
@@ -28,7 +28,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
-    ) -> Option<Packed> {
+    ) -> Option<Entry> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
             return self.drop_share(name, owner);
         }
@@ -59,7 +59,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-    ) -> Option<Packed> {
+    ) -> Option<Entry> {
         turn.keys.remove(name);
         let ended = self.holds.ledger(name.db).forget(name.key, owner);
         self.settle_queue(turn, name);

@@ -1,7 +1,7 @@
 //! Releasing: a hold ends, and the lock is handed to the next waiter.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::Packed;
+use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
@@ -54,12 +54,12 @@ impl Locks {
             self.end_hold(turn, name, owner, hold)
         };
         let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
-        count(counter, ended.as_ref().is_some_and(Packed::is_counted));
+        count(counter, ended.as_ref().is_some_and(Entry::is_counted));
         if !self.waiting.classes().are_none()
             && told
             && let Some(ended) = ended
         {
-            let lasted = turn.now.ms().saturating_sub(ended.entry().since);
+            let lasted = turn.now.ms().saturating_sub(ended.since);
             (self.waiting.classes_mut()).count_released(name.key, lasted);
         }
         Ok(told)

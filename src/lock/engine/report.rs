@@ -72,7 +72,7 @@ impl Locks {
                     left: left_until(deadline, now),
                     grant: entry.and_then(|entry| {
                         Some(Grant {
-                            fence: entry.fence?,
+                            fence: entry.fence.get()?,
                             held: now.ms().saturating_sub(entry.since),
                             client: entry.client,
                         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Former, Packed};
+use crate::lock::holds::ledger::{Entry, Former};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
@@ -171,11 +171,7 @@ impl Locks {
     }
 
     /// Forgets the share of this owner, which has been removed from the key. Returns what was forgotten.
-    pub(in crate::lock) fn drop_share(
-        &mut self,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Option<Packed> {
+    pub(in crate::lock) fn drop_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
         self.waiting.set_sharer(name, owner, None);
         self.holds.ledger(name.db).forget_share(name.key, owner)
     }

@@ -70,7 +70,7 @@ impl Holds {
                 self.reserve_if_expired(turn, name);
                 let ledger = self.ledgers.get(name.db);
                 let reserved = ledger.and_then(|one| one.reserved_for(name.key, owner, now));
-                reserved.map(|(hold, entry)| (hold, entry.end))
+                reserved.map(|(hold, entry)| (hold, entry.end.get()))
             }
             Stored::Exclusive { owner: holder } => (holder == owner)
                 .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
@@ -92,7 +92,7 @@ impl Holds {
                 Stored::Nothing => entry.reserved,
                 _ => turn.keys.share_of(name, owner).is_some(),
             };
-            let deadline = entry.end;
+            let deadline = entry.end.get();
             return (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline });
         }
         let share = turn.keys.share_of(name, owner)?;
@@ -166,7 +166,7 @@ impl Holds {
         // A hold whose key has no expiry has been written by another client.
         let entry = key_ends.and_then(|_| self.entry(name, owner, Hold::Exclusive));
         let ours = entry.filter(|entry| !entry.by_wall && !entry.reserved);
-        ours.map_or(key_ends, |entry| entry.end)
+        ours.map_or(key_ends, |entry| entry.end.get())
     }
 
     /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the
@@ -180,7 +180,7 @@ impl Holds {
     ) -> ShareEnds {
         let entry = if in_step { None } else { self.entry(name, owner, Hold::Shared) };
         match entry.filter(|entry| !entry.by_wall) {
-            Some(entry) => ShareEnds { with_key: entry.end, own: entry.end },
+            Some(entry) => ShareEnds { with_key: entry.end.get(), own: entry.end.get() },
             None => ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline },
         }
     }

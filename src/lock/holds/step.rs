@@ -22,10 +22,8 @@ impl Holds {
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
         self.note_written(name, hold, end, now);
         let ledger = self.ledger(name.db);
-        if hold == Hold::Shared {
-            ledger.set_end(name.key, owner, Some(end), false);
-        } else if let Some(entry) = ledger.of(name.key, owner, hold) {
-            let entry = Entry { end: Some(end), by_wall: false, ..entry };
+        if let Some(entry) = ledger.of(name.key, owner, hold) {
+            let entry = Entry { end: Some(end).into(), by_wall: false, ..entry };
             ledger.set(name.key, owner, hold, entry);
         }
     }
@@ -47,7 +45,7 @@ impl Holds {
             return ended.into_iter().map(expired).collect();
         }
         let lost = |former: Former| {
-            let reason = match is_over(former.entry.end, now) {
+            let reason = match is_over(former.entry.end.get(), now) {
                 true => Reason::Expired,
                 false => Reason::Overwritten,
             };
@@ -123,7 +121,7 @@ impl Holds {
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
-        match entry.end.filter(|_| !entry.by_wall) {
+        match entry.end.get().filter(|_| !entry.by_wall) {
             // Another client has written the key in this owner's name.
             _ if entry.reserved || deadline.is_none() => {
                 let ledger = self.ledger(name.db);
@@ -204,7 +202,7 @@ impl Holds {
         are_missing: bool,
     ) -> Option<Ms> {
         let entry = self.entry(name, owner, Hold::Shared);
-        let end = entry.filter(|entry| !entry.by_wall)?.end?;
+        let end = entry.filter(|entry| !entry.by_wall)?.end.get()?;
         if is_over(Some(end), turn.now) {
             return Some(end);
         }

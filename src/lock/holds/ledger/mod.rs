@@ -9,8 +9,8 @@ pub mod discarded;
 pub mod entry;
 mod in_step;
 mod left;
+mod maybe;
 mod owner;
-mod packed;
 mod reserved;
 mod shares;
 mod table;
@@ -18,8 +18,8 @@ mod ties;
 mod token;
 
 pub use delivery::{Delivery, News};
-pub use entry::Entry;
-pub use packed::Packed;
+pub use entry::{Entry, Tally, Tied};
+pub use maybe::Maybe;
 pub use ties::Tie;
 pub use token::Token;
 
@@ -42,7 +42,7 @@ use crate::lock::words::{Fence, Hold, Ms, Print, Secret, Slots};
 struct Exclusive {
     key: Print,
     owner: Owner,
-    entry: Packed,
+    entry: Entry,
 }
 
 impl Record for Exclusive {
@@ -54,7 +54,7 @@ impl Record for Exclusive {
 
 impl Exclusive {
     fn former(&self) -> Former {
-        Former { owner: self.owner.token(), hold: Hold::Exclusive, entry: self.entry.entry() }
+        Former { owner: self.owner.token(), hold: Hold::Exclusive, entry: self.entry }
     }
 }
 
@@ -137,9 +137,9 @@ impl Ledger {
         }
         let key = self.print(key);
         match hold {
-            Hold::Exclusive => (self.exclusive.get(key))
-                .filter(|hold| hold.owner.is(owner))
-                .map(|hold| hold.entry.entry()),
+            Hold::Exclusive => {
+                (self.exclusive.get(key)).filter(|hold| hold.owner.is(owner)).map(|hold| hold.entry)
+            }
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
         .filter(|entry| !self.entry_has_left(entry))
@@ -151,19 +151,12 @@ impl Ledger {
             return self.of(key, owner, hold).is_some_and(|entry| entry.delivery.is_told());
         }
         (self.exclusive.get(self.print(key)))
-            .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
+            .is_some_and(|hold| hold.owner.is(owner) && hold.entry.delivery.is_told())
     }
 
     /// Replaces the entry of this hold, if it has one.
     pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
-        match hold {
-            Hold::Exclusive => _ = self.change(key, owner, hold, |record| record.set(entry)),
-            Hold::Shared => {
-                let kept = entry.without_end_by_wall();
-                self.change(key, owner, hold, |record| record.set(kept));
-                self.set_end(key, owner, entry.end, entry.by_wall);
-            }
-        }
+        self.change(key, owner, hold, |known| *known = entry);
     }
 
     /// Changes the entry of this hold, if it has one, and keeps the ties and the counts true.
@@ -172,13 +165,13 @@ impl Ledger {
         key: &[u8],
         owner: &[u8],
         hold: Hold,
-        change: impl FnOnce(&mut Packed) -> T,
+        change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
         let (print, secret) = (self.print(key), self.secret);
-        let change = |record: &mut Packed| {
-            let before = (record.tie(), record.is_counted());
-            let changed = change(record);
-            (before, changed, (record.tie(), record.is_counted()))
+        let change = |entry: &mut Entry| {
+            let before = (entry.tie(), entry.is_counted());
+            let changed = change(entry);
+            (before, changed, (entry.tie(), entry.is_counted()))
         };
         let ((before, was_counted), changed, (after, is_counted)) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
@@ -216,7 +209,7 @@ impl Ledger {
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
                     owner: Owner::from(owner),
-                    entry: entry.into(),
+                    entry,
                 });
                 if let Some(before) = before {
                     others.push(self.clean_up_replaced(key, before));
@@ -226,7 +219,7 @@ impl Ledger {
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
         self.holds = self.holds.saturating_add(1);
-        self.counted = self.counted.saturating_add(entry.counted.into());
+        self.counted = self.counted.saturating_add(entry.is_counted().into());
         if let Some(client) = entry.tie() {
             self.ties.add(client, key, owner);
         }
@@ -251,10 +244,9 @@ impl Ledger {
     /// Notes that the owner has asked for its hold again by this connection; `tied` says whether the hold now
     /// ends with it.
     pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
-        self.change(key, owner, hold, |record| {
-            let before = record.entry();
-            if (before.client, before.tied) != (client, tied) {
-                record.set(Entry { client, tied, closed: false, ..before });
+        self.change(key, owner, hold, |entry| {
+            if (entry.client, entry.tied != Tied::No) != (client, tied) {
+                (entry.client, entry.tied) = (client, Tied::by(tied));
             }
         });
     }
@@ -262,9 +254,8 @@ impl Ledger {
     /// Notes that a waiter that was granted this lock by this number has ended; `heard` says whether its
     /// client was told. Returns whether the hold must be given back.
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
-        let ended = |record: &mut Packed| {
-            record.reply_ended(fence, heard) && record.entry().must_be_given_back()
-        };
+        let ended =
+            |entry: &mut Entry| entry.reply_ended(fence, heard) && entry.must_be_given_back();
         // No lock is in both tables.
         self.change(key, owner, Hold::Exclusive, ended)
             .or_else(|| self.change(key, owner, Hold::Shared, ended))
@@ -282,14 +273,14 @@ impl Ledger {
         let taken = ties.len();
         ties.retain(|tie| {
             let (key, owner) = tie.key_and_owner();
-            let ends = |hold| self.change(key, owner, hold, |record| record.close(client));
+            let ends = |hold| self.change(key, owner, hold, |entry| entry.close(client));
             [Hold::Exclusive, Hold::Shared].map(ends).contains(&Some(true))
         });
         (taken, ties)
     }
 
     /// Removes the key's entries, and returns that of this owner.
-    pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Packed> {
+    pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
         if self.remembers_nothing() {
             return None;
         }
@@ -299,7 +290,7 @@ impl Ledger {
             return before.owner.is(owner).then_some(before.entry);
         }
         let mut shares = self.remove_shares(key, print)?;
-        shares.remove(secret, owner).map(ShareEntry::packed)
+        shares.remove(secret, owner)
     }
 
     /// Removes and returns the key's entries.
@@ -319,20 +310,16 @@ impl Ledger {
         Some(Former {
             owner: Token::from(owner),
             hold: Hold::Shared,
-            entry: self.remove_share(key, owner)?.entry(),
+            entry: self.forget_share(key, owner)?,
         })
     }
 
-    /// Removes and returns the entry of this owner's share, without its owner and its end.
-    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Packed> {
-        self.remove_share(key, owner).map(ShareEntry::packed)
-    }
-
-    fn remove_share(&mut self, key: &[u8], owner: &[u8]) -> Option<ShareEntry> {
+    /// Removes and returns the entry of this owner's share, without its owner.
+    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
         let (print, secret) = (self.swept_print(key), self.secret);
         let before = self.shared.get_mut(print)?.remove(secret, owner)?;
         self.drop_if_empty(key, print);
-        self.clean_up_share(key, owner, &before.entry());
+        self.clean_up_share(key, owner, &before);
         Some(before)
     }
 
@@ -358,7 +345,7 @@ impl Ledger {
         mut are_taken: impl FnMut(&[u8], &Entry) -> bool,
     ) -> Vec<Former> {
         let shares = self.shares(key).into_iter().flat_map(Shares::each);
-        let taken = shares.filter(|share| are_taken(share.owner().bytes(), &share.entry()));
+        let taken = shares.filter(|share| are_taken(share.owner().bytes(), &share.entry));
         let owners: Vec<Token> = taken.map(ShareEntry::owner).collect();
         (owners.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
     }
@@ -388,14 +375,13 @@ impl Ledger {
         let Some(mut left) = self.left.take() else {
             return;
         };
-        let goes = |left: &LeftSlots, entry: &Packed| left.includes(&entry.entry());
         let (mut gone, mut counted) = (0_usize, 0_usize);
         let mut exclusive = std::mem::take(&mut left.exclusive);
         let mut shared = std::mem::take(&mut left.shared);
         let mut is_through = self.exclusive.sweep(
             &mut exclusive,
             buckets,
-            &mut |hold| goes(&left, &hold.entry),
+            &mut |hold| left.includes(&hold.entry),
             &mut |hold: Exclusive| {
                 gone = gone.saturating_add(1);
                 counted = counted.saturating_add(hold.entry.is_counted().into());
@@ -404,7 +390,7 @@ impl Ledger {
         is_through &= self.shared.sweep(
             &mut shared,
             buckets,
-            &mut |shares| shares.any().is_some_and(|entry| goes(&left, entry)),
+            &mut |shares| shares.any().is_some_and(|entry| left.includes(entry)),
             &mut |shares| {
                 gone = gone.saturating_add(shares.len());
                 counted = counted.saturating_add(shares.counted());
@@ -427,7 +413,7 @@ impl Ledger {
             let (key, owner) = tie.key_and_owner();
             let is_tied = |hold| {
                 let entry = self.of(key, owner, hold);
-                entry.is_some_and(|entry| entry.tied && entry.client == tie.client())
+                entry.is_some_and(|entry| entry.tied != Tied::No && entry.client == tie.client())
             };
             if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) {
                 self.ties.remove(tie.client(), key, Some(owner));
@@ -451,8 +437,7 @@ impl Ledger {
         let exclusive = self.exclusive.get(print).map(|hold| &hold.entry);
         // All shares of a key are in the same slot.
         let shared = || self.shared.get(print).and_then(Shares::any);
-        let entry = exclusive.or_else(shared).map(Packed::entry);
-        entry.is_some_and(|entry| self.entry_has_left(&entry))
+        exclusive.or_else(shared).is_some_and(|entry| self.entry_has_left(entry))
     }
 
     /// The print of this key. If its slot has left, its entries are removed first.
@@ -489,14 +474,6 @@ impl Ledger {
     /// How many shares of this key have an entry.
     pub fn count_shares(&self, key: &[u8]) -> usize {
         self.shares(key).map_or(0, Shares::len)
-    }
-
-    /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
-    pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>, by_wall: bool) {
-        let (print, secret) = (self.print(key), self.secret);
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.set_end(secret, owner, end, by_wall);
-        }
     }
 
     /// Removes the record of a shared lock that has no shares left.
@@ -543,7 +520,7 @@ impl Ledger {
         self.holds = self.holds.saturating_sub(shares.len());
         self.counted = self.counted.saturating_sub(shares.counted());
         if shares.any_tied() {
-            for client in shares.entries().filter_map(Packed::tie) {
+            for client in shares.entries().filter_map(Entry::tie) {
                 self.ties.remove(client, key, None);
             }
         }
@@ -555,7 +532,8 @@ impl Ledger {
     #[inline]
     fn clean_up_exclusive(&mut self, key: &[u8], before: &Exclusive) {
         if !self.reserved.is_empty()
-            && let Entry { reserved: true, end: Some(end), .. } = before.entry.entry()
+            && before.entry.reserved
+            && let Some(end) = before.entry.end.get()
         {
             self.reserved.remove(&(end, Box::from(key)));
         }
@@ -584,7 +562,7 @@ impl Ledger {
         if let Some(client) = before.tie() {
             self.ties.remove(client, key, Some(owner));
         }
-        self.subtract_hold(before.counted);
+        self.subtract_hold(before.is_counted());
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //! owner is granted them before the hold ends by our own clock.
 
 use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::maybe::Maybe;
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::ledger::{Former, Ledger};
 use crate::lock::holds::wall::EARLY;
@@ -27,12 +28,12 @@ impl Ledger {
         let print = self.swept_print(key);
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
-            let entry = hold.entry.entry();
+            let entry = &mut hold.entry;
             let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.first, end);
-            let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
+            let Some(end) = entry.end.get().filter(|&end| is_too_early(end)) else {
                 return false;
             };
-            hold.entry.set(Entry { reserved: true, ..entry });
+            entry.reserved = true;
             self.reserved.insert((end, Box::from(key)));
             return true;
         }
@@ -56,7 +57,7 @@ impl Ledger {
             return false;
         }
         let print = self.print(key);
-        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.entry().reserved);
+        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.reserved);
         let shares = || self.shared.get(print).is_some_and(|all| all.reserved_until.is_some());
         (alone || shares()) && !self.key_has_left(print)
     }
@@ -64,9 +65,9 @@ impl Ledger {
     /// The owner for which this lock is reserved exclusively, and when its hold ends.
     pub fn reserved_alone(&self, key: &[u8], now: Now) -> Option<(Token, Ms)> {
         let hold = self.exclusive.get(self.print(key))?;
-        let entry = hold.entry.entry();
-        let end = entry.end.filter(|&end| entry.reserved && !is_over(Some(end), now))?;
-        (!self.entry_has_left(&entry)).then(|| (hold.owner.token(), end))
+        let entry = &hold.entry;
+        let end = entry.end.get().filter(|&end| entry.reserved && !is_over(Some(end), now))?;
+        (!self.entry_has_left(entry)).then(|| (hold.owner.token(), end))
     }
 
     /// Forgets and returns the shares of a reserved lock that have ended.
@@ -78,7 +79,7 @@ impl Ledger {
         match self.shared.get(print) {
             // Those that end by the wall clock have ended, because the key has expired.
             Some(shares) if shares.reserved_until.is_some() => {
-                self.take_shares(key, |_, entry| entry.by_wall || is_over(entry.end, now))
+                self.take_shares(key, |_, entry| !entry.lasts(now))
             }
             _ => Vec::new(),
         }
@@ -90,7 +91,7 @@ impl Ledger {
             return Vec::new();
         }
         match self.exclusive.get(self.print(key)) {
-            Some(hold) if hold.entry.entry().is_over(now) => self.take(key),
+            Some(hold) if hold.entry.is_over(now) => self.take(key),
             Some(_) => Vec::new(),
             None => self.take_shares(key, |_, entry| entry.is_over(now)),
         }
@@ -104,7 +105,7 @@ impl Ledger {
         [Hold::Exclusive, Hold::Shared]
             .into_iter()
             .find_map(|hold| Some((hold, self.of(key, owner, hold)?)))
-            .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
+            .filter(|(_, entry)| entry.reserved && entry.lasts(now))
     }
 
     /// The owners that share this lock, if it is reserved; and when each share ends.
@@ -127,10 +128,9 @@ impl Ledger {
         let print = self.print(key);
         let mut until = None;
         if let Some(hold) = self.exclusive.get_mut(print) {
-            let entry = hold.entry.entry();
-            if entry.reserved {
-                until = entry.end;
-                hold.entry.set(Entry { reserved: false, ..entry });
+            let entry = &mut hold.entry;
+            if std::mem::take(&mut entry.reserved) {
+                until = entry.end.get();
             }
         } else if let Some(shares) = self.shared.get_mut(print) {
             until = shares.reserved_until.take();
@@ -177,10 +177,7 @@ impl Ledger {
         }
         let print = self.print(key);
         if let Some(hold) = self.exclusive.get_mut(print) {
-            let entry = hold.entry.entry();
-            if !entry.by_wall {
-                hold.entry.set(Entry { end: None, by_wall: true, ..entry });
-            }
+            (hold.entry.end, hold.entry.by_wall) = (Maybe::NONE, true);
         } else if let Some(shares) = self.shared.get_mut(print) {
             shares.end_by_wall();
         }

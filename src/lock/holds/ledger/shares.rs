@@ -3,10 +3,9 @@
 use crate::lock::holds::ledger::Former;
 use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
-use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret, is_over};
+use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret};
 
 /// The entries of one shared lock.
 #[derive(Debug)]
@@ -30,9 +29,7 @@ pub struct Shares {
 pub struct ShareEntry {
     print: Print,
     owner: Owner,
-    /// When the share ends; [`Ms::MAX`] if it never does.
-    end: Ms,
-    entry: Packed,
+    pub entry: Entry,
 }
 
 impl ShareEntry {
@@ -40,24 +37,9 @@ impl ShareEntry {
         self.owner.token()
     }
 
-    /// The entry, with its end.
-    pub fn entry(&self) -> Entry {
-        Entry { end: self.end(), ..self.entry.entry() }
-    }
-
-    /// The entry as it is stored, without its owner and its end.
-    pub fn packed(self) -> Packed {
-        self.entry
-    }
-
-    /// Does it end by our clock, and has it not ended yet?
-    fn lasts(&self, now: Now) -> bool {
-        let entry = self.entry();
-        !entry.by_wall && !is_over(entry.end, now)
-    }
-
-    fn end(&self) -> Option<Ms> {
-        (self.end != Ms::MAX).then_some(self.end)
+    /// When it ends, if that is by our clock and it has not ended yet.
+    fn lasts_until(&self, now: Now) -> Option<Ms> {
+        self.entry.end.get().filter(|_| self.entry.lasts(now))
     }
 }
 
@@ -102,17 +84,16 @@ impl Shares {
         self.tied > 0
     }
 
-    /// All entries, without their ends.
-    pub fn entries(&self) -> impl Iterator<Item = &Packed> {
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.of_owner.iter().map(|share| &share.entry)
     }
 
-    /// The entry of any share, without its end.
-    pub fn any(&self) -> Option<&Packed> {
+    /// The entry of any share.
+    pub fn any(&self) -> Option<&Entry> {
         self.entries().next()
     }
 
-    /// All entries, with their owners and ends.
+    /// All entries, with their owners.
     pub fn each(&self) -> impl Iterator<Item = &ShareEntry> {
         self.of_owner.iter()
     }
@@ -128,28 +109,22 @@ impl Shares {
         let former = self.each().map(|share| Former {
             owner: share.owner(),
             hold: Hold::Shared,
-            entry: share.entry(),
+            entry: share.entry,
         });
         former.collect()
     }
 
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;
-        let mut entry = share.entry();
-        entry.reserved = self.reserved_until.is_some();
-        Some(entry)
+        Some(Entry { reserved: self.reserved_until.is_some(), ..share.entry })
     }
 
     /// Adds or replaces the entry of this owner's share. Returns the one before.
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
         self.all_by_wall &= entry.by_wall;
-        let before = self.of_owner.insert(ShareEntry {
-            print: secret.print(owner),
-            owner: Owner::from(owner),
-            end: entry.end.unwrap_or(Ms::MAX),
-            entry: Packed::from(entry.without_end_by_wall()),
-        });
-        let before = before.map(|share| share.entry());
+        let (print, stored) = (secret.print(owner), Owner::from(owner));
+        let before = self.of_owner.insert(ShareEntry { print, owner: stored, entry });
+        let before = before.map(|share| share.entry);
         self.count(before.as_ref(), Some(&entry));
         before
     }
@@ -159,31 +134,24 @@ impl Shares {
         &mut self,
         secret: Secret,
         owner: &[u8],
-        change: impl FnOnce(&mut Packed) -> T,
+        change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
         let share = self.of_owner.get_mut(secret.print(owner))?;
-        let before = share.entry();
+        let before = share.entry;
         let changed = change(&mut share.entry);
-        let after = share.entry();
+        // All are reserved together, or none.
+        share.entry.reserved = false;
+        let after = share.entry;
+        self.all_by_wall &= after.by_wall;
         self.count(Some(&before), Some(&after));
         Some(changed)
     }
 
-    /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
-    pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
-        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
-            self.all_by_wall &= by_wall;
-            share.end = end.unwrap_or(Ms::MAX);
-            let entry = Entry { end, by_wall, ..share.entry.entry() };
-            share.entry.set(entry.without_end_by_wall());
-        }
-    }
-
     /// Removes and returns the entry of this owner's share.
-    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<ShareEntry> {
+    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.remove(secret.print(owner))?;
-        self.count(Some(&share.entry()), None);
-        Some(share)
+        self.count(Some(&share.entry), None);
+        Some(share.entry)
     }
 
     /// Another command has touched the key: all present shares end by the wall clock.
@@ -192,29 +160,27 @@ impl Shares {
             return;
         }
         for share in self.of_owner.iter_mut() {
-            let by_wall = Entry { end: None, by_wall: true, ..share.entry.entry() };
-            share.entry.set(by_wall);
+            share.entry.by_wall = true;
         }
     }
 
     /// When the last of the shares ends that end by our clock and have not ended.
     pub fn last_end(&self, now: Now) -> Option<Ms> {
-        let lasting = self.of_owner.iter().filter(|share| share.lasts(now));
-        lasting.map(|share| share.end).max()
+        self.of_owner.iter().filter_map(|share| share.lasts_until(now)).max()
     }
 
     /// Has the wall clock passed the expiry of every share that ends by our clock and has not ended? The key expires
     /// with the last of them.
     pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
-        let mut lasting = self.of_owner.iter().filter(|share| share.lasts(now));
-        lasting.all(|share| has_passed(share.entry().first, share.end))
+        self.of_owner.iter().all(|share| {
+            share.lasts_until(now).is_none_or(|end| has_passed(share.entry.first, end))
+        })
     }
 
     /// The owners whose shares end by our clock and have not ended; and when each ends.
     pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         (self.of_owner.iter())
-            .filter(move |share| share.lasts(now))
-            .map(|share| (share.owner(), share.end))
+            .filter_map(move |share| Some((share.owner(), share.lasts_until(now)?)))
     }
 
     /// Replaces one entry by another in the counts.
@@ -223,8 +189,8 @@ impl Shares {
         let counted = |count: u32, is: fn(&Entry) -> bool| {
             count.saturating_add(one(after, is)).saturating_sub(one(before, is))
         };
-        self.tied = counted(self.tied, |entry| entry.tied);
-        self.counted = counted(self.counted, |entry| entry.counted);
+        self.tied = counted(self.tied, |entry| entry.tie().is_some());
+        self.counted = counted(self.counted, Entry::is_counted);
     }
 }
 
@@ -232,24 +198,24 @@ impl Shares {
 mod tests {
     use super::*;
     use crate::lock::holds::ledger::delivery::Delivery;
+    use crate::lock::holds::ledger::entry::{Tally, Tied};
+    use crate::lock::holds::ledger::maybe::Maybe;
 
     const SECRET: Secret = Secret(1, 2);
 
     fn ends_at(end: Ms) -> Entry {
         Entry {
-            fence: Some(end),
+            fence: Some(end).into(),
             first: end,
-            slot: None,
+            slot: Maybe::NONE,
             since: 1,
-            end: Some(end),
+            end: Some(end).into(),
             by_wall: false,
             reserved: false,
             client: 5,
-            tied: false,
-            closed: false,
+            tied: Tied::No,
             delivery: Delivery::TOLD,
-            counted: true,
-            logged: false,
+            tally: Tally::Counted,
         }
     }
 
@@ -263,17 +229,17 @@ mod tests {
 
     #[test]
     fn what_is_counted_of_them_is_true_whatever_is_done_to_one() {
-        let tied = Entry { tied: true, ..ends_at(50) };
+        let tied = Entry { tied: Tied::Open, ..ends_at(50) };
         let mut shares = shares(&[(b"a", ends_at(40)), (b"b", tied)]);
         assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (2, 2, true));
         assert_eq!(shares.insert(SECRET, b"b", ends_at(60)), Some(tied));
         assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (2, 2, false));
         shares.change(SECRET, b"a", |entry| {
-            entry.set(Entry { counted: false, tied: true, ..entry.entry() });
+            (entry.tally, entry.tied) = (Tally::Uncounted, Tied::Open);
         });
         assert_eq!((shares.counted(), shares.any_tied()), (1, true));
         assert!(shares.change(SECRET, b"x", |_| ()).is_none());
-        assert!(shares.remove(SECRET, b"a").is_some_and(|share| share.end() == Some(40)));
+        assert!(shares.remove(SECRET, b"a").is_some_and(|entry| entry.end.get() == Some(40)));
         assert!(shares.remove(SECRET, b"a").is_none());
         assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (1, 1, false));
     }
@@ -282,13 +248,18 @@ mod tests {
     fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
         let now = Now::from_micros(45_000);
         let mut shares = shares(&[(b"a", ends_at(40)), (b"b", ends_at(50)), (b"c", ends_at(60))]);
+        let set_end = |shares: &mut Shares, owner, end: Ms, by_wall| {
+            shares.change(SECRET, owner, |entry| {
+                (entry.end, entry.by_wall) = (Some(end).into(), by_wall);
+            });
+        };
         assert_eq!(shares.last_end(now), Some(60));
         assert!(shares.each_lasting(now).all(|(_, end)| end > 45));
-        shares.set_end(SECRET, b"c", Some(70), true);
+        set_end(&mut shares, b"c", 70, true);
         assert_eq!(shares.last_end(now), Some(50), "c ends by the wall clock");
         shares.end_by_wall();
         assert_eq!((shares.last_end(now), shares.each_lasting(now).count()), (None, 0));
-        shares.set_end(SECRET, b"a", Some(80), false);
+        set_end(&mut shares, b"a", 80, false);
         assert_eq!(shares.last_end(now), Some(80), "it was renewed");
         assert!(shares.each_lasting(now).all(|(owner, _)| owner.bytes() == b"a"));
         shares.end_by_wall();
