@@ -68,8 +68,7 @@ final class Attempt {
                 try {
                     return run(false);
                 } catch (InterruptedException e) {
-                    interrupted = true;
-                    left = false;
+                    interrupted = true; // in a pause: the same owner goes on asking
                 }
             }
         } finally {
@@ -79,16 +78,16 @@ final class Attempt {
 
     private Optional<Hold> run(boolean waits) throws InterruptedException {
         Hold hold = null;
-        boolean goesOn = false;
+        boolean isOver = true;
         try {
             hold = attempt(waits);
             return Optional.ofNullable(hold);
         } catch (InterruptedException e) {
-            left = last != null;
-            goesOn = !waits; // the same owner asks again
+            left |= last != null;
+            isOver = waits;
             throw e;
         } finally {
-            if (hold == null && left && !goesOn) {
+            if (hold == null && left && isOver) {
                 Withdrawal.begin(locks, lock, last, unanswered, lock.ttl.compareTo(LEASE) > 0 ? lock.ttl : LEASE);
             }
         }
@@ -105,7 +104,7 @@ final class Attempt {
             boolean mayBeWoken = false;
             try {
                 Deadline patience = ask(waits && !confirms);
-                Server.Reply reply = Replies.await(last, patience);
+                Server.Reply reply = waits ? Replies.await(last, patience) : Replies.awaitCalmly(last, patience);
                 failure = null;
                 retryUntil = null;
                 retries = new Pauses();

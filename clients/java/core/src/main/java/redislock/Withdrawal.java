@@ -49,8 +49,8 @@ final class Withdrawal {
         }
         locks.server.release(lock).whenComplete((count, error) -> locks.background.run(() -> {
             if (isDone(error == null ? null : Replies.failure(error), over)) {
-                locks.background.endsRelease();
                 locks.named.endsRelease(lock);
+                locks.background.endsRelease();
             } else {
                 goOn(over);
             }

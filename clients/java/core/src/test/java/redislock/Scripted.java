@@ -20,7 +20,7 @@ final class Scripted implements Redis {
     private final List<String> sent = new ArrayList<>();
 
     /** The replies to a command. The last one stays. */
-    Scripted reply(String command, Object... replies) {
+    synchronized Scripted reply(String command, Object... replies) {
         this.replies.put(command, new ArrayDeque<>(List.of(replies)));
         return this;
     }
