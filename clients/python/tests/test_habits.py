@@ -64,6 +64,19 @@ def test_a_patience_of_zero_tries_once(client, watcher):
     assert watcher.calls("LOCK.ACQUIRE") == 4 and watcher.db.info("lock")["lock_wait_timeouts_total"] == waits
 
 
+def test_each_call_of_a_decorated_function_holds_the_lock(client, watcher):
+    @Lock(client, "market", timeout=10, blocking=False)
+    def buy(what, price=5):
+        """Buys."""
+        return what, price, watcher.holders()
+
+    assert buy.__name__ == "buy" and buy.__doc__ == "Buys."
+    for _ in range(2):
+        assert buy("sword", price=6) == ("sword", 6, 1) and watcher.info() is None
+    with Lock(client, "market", timeout=10), pytest.raises(LockError):
+        buy("sword")
+
+
 def test_fractions_of_a_millisecond_are_rounded_up(client, watcher):
     watcher.command("LOCK.ACQUIRE", "market", "ann", 60_000)
     assert not Lock(client, "market").acquire(blocking_timeout=0.0001)  # a BLOCK 0 would wait for ever

@@ -73,6 +73,20 @@ async def test_a_patience_of_zero_tries_once(aconnect, watcher):
             pass
 
 
+async def test_each_call_of_a_decorated_function_holds_the_lock(aconnect, watcher):
+    client = aconnect()
+
+    @Lock(client, "market", timeout=10, blocking=False)
+    async def buy(what, price=5):
+        return what, price, watcher.holders()
+
+    for _ in range(2):
+        assert await buy("sword", price=6) == ("sword", 6, 1) and watcher.info() is None
+    async with Lock(client, "market", timeout=10):
+        with pytest.raises(LockError):
+            await buy("sword")
+
+
 async def test_a_wait_is_longer_than_the_read_timeout_of_the_client_for_that_call_alone(aconnect, watcher):
     client = aconnect(socket_timeout=0.5, retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0))
     watcher.command("LOCK.ACQUIRE", "market", "ann", 2_500)

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import math
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Coroutine, Generator, Literal, Optional, Set, Type, Union
+from typing import (
+    Any,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Literal,
+    Optional,
+    ParamSpec,
+    Set,
+    Type,
+    TypeVar,
+    Union,
+)
 from weakref import ref
 
 from redis.asyncio.client import Redis
@@ -30,6 +44,9 @@ from ._withdrawals import Withdrawal
 from ._words import Name
 
 logger = logging.getLogger("redis_lock_module")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PATIENCE = 2.0  # for how long a task that gives up waits for what it gives up, in seconds
 _PAUSE = 0.1  # so long after a RELEASE the wait that it ends must have been answered
@@ -426,6 +443,14 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
         hold = self.local.holds.pick(entered=True)
         await _leave(lambda: self._release(hold) if hold else self.release(), hold, self.raise_on_release_error,
                      exc_value)
+
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+        """A decorator. A call raises LockError, and the function does not run, if the lock is not to be had in time."""
+        @functools.wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            async with self:
+                return await function(*args, **kwargs)
+        return call
 
     @property
     def lost(self) -> asyncio.Event:

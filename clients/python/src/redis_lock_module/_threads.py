@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import math
@@ -10,7 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Literal, Optional, Type, Union
+from typing import Any, Awaitable, Callable, Literal, Optional, ParamSpec, Type, TypeVar, Union
 
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
@@ -34,6 +35,9 @@ from ._watch import watch
 from ._withdrawals import withdrawals_of
 
 logger = logging.getLogger("redis_lock_module")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # From 8.1 on a read can be given a time of its own. Before, a connection can be asked whether there is something to read.
 _READS_WITH_TIMEOUT = "timeout" in inspect.signature(Connection.read_response).parameters
@@ -357,6 +361,7 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
     ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
 
     ``with lock as hold`` and ``hold = lock.hold()`` give a Hold, with the fencing number and with methods of its own.
+    As a decorator a lock is held during each call of a function.
     """
 
     _hold_class = Hold
@@ -398,6 +403,14 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
                  traceback: Optional[TracebackType]) -> None:
         _leave(lambda: self.local.holds.pick(entered=True),
                lambda hold: self._release(hold) if hold else self.release(), self.raise_on_release_error, exc_value)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """A decorator. A call raises LockError, and the function does not run, if the lock is not to be had in time."""
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+        return call
 
     @property
     def lost(self) -> threading.Event:
