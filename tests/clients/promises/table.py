@@ -1,4 +1,4 @@
-"""The promises and the table of clients/README.md."""
+"""The promises of clients/README.md, and its table of those that a language does not keep."""
 
 import re
 
@@ -17,8 +17,10 @@ class Table:
         """What the table says of a language, or of all."""
         if language == "all":
             return " ".join(sorted({self.cell(number, one) for one in self.languages}))
-        if number not in self.rows or language not in self.languages:
+        if number not in self.sentences or language not in self.languages:
             return "nothing"
+        if number not in self.rows:
+            return "yes"
         # `–a` is explained below the table.
         return self.rows[number][self.languages.index(language)][:3].rstrip("abcdefgh")
 
@@ -26,9 +28,10 @@ class Table:
         found = []
         if self.sentences != list(range(1, len(self.sentences) + 1)):
             found.append("the promises are not numbered from 1 on, one by one")
-        for what, numbers in (("a test", tests), ("a row in the table", set(self.rows))):
-            for number in sorted(set(self.sentences) ^ numbers):
-                found.append(f"{number}: a promise without {what}, or {what} without a promise")
+        for number in sorted(set(self.sentences) ^ tests):
+            found.append(f"{number}: a promise without a test, or a test without a promise")
+        for number in sorted(set(self.rows) - set(self.sentences)):
+            found.append(f"{number}: a row in the table without a promise")
         if set(self.languages) != languages:
             found.append(f"the table has the languages {self.languages}, and there are programs for {sorted(languages)}")
         return found
