@@ -37,6 +37,17 @@ enum Kind {
 
     private static final ClientResources RESOURCES = ClientResources.create();
 
+    private static boolean isWarm;
+
+    /** Lettuce's first connection takes seconds on a busy machine, which is no deadline's business. */
+    static synchronized void warmUp(int port) {
+        if (isWarm) return;
+        isWarm = true;
+        try (RedisClient client = RedisClient.create(RESOURCES, RedisURI.create("127.0.0.1", port))) {
+            client.connect().close();
+        }
+    }
+
     record Connected(Redis redis, Runnable close) {}
 
     abstract Connected connect(int port);

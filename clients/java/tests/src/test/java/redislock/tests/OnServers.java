@@ -42,6 +42,7 @@ abstract class OnServers {
     TestServer start(String... options) {
         TestServer server = TestServer.start(options);
         atTheEnd(server::close);
+        Kind.warmUp(server.port);
         return server;
     }
 
