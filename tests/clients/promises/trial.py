@@ -29,9 +29,21 @@ class Worker(Program):
             raise
         self.proxy.before_cutting = lambda: eventually(self.sleeps)
 
+    def grant(self, *words):
+        """The reply that brings a hold. A try would depend on how busy this machine is."""
+        reply = self.ask("acquire", *words, "wait=20000")
+        assert reply.kind == "hold", reply
+        return reply
+
     def acquire(self, *words):
         """The number of the hold."""
-        return self.ask("acquire", *words).hold()
+        return self.grant(*words).hold()
+
+    def attempt(self, *words):
+        """What a try says, unless the server took too long to reply."""
+        while (reply := self.ask("acquire", *words)).kind == "unknown":
+            pass
+        return reply
 
     def losses(self, hold):
         return int(self.ask("losses", hold))
