@@ -1,8 +1,8 @@
 //! The rules of the lock. Nothing here knows a server: keys are read and written through
 //! [`Keyspace`], time is an argument, and the clients that must get a reply are returned to the caller.
 //!
-//! A lock is held when its key stores a hold that is not over ([`Stored`]), or while it is reserved, because a step
-//! of the wall clock has taken its key; other requests wait in its queue.
+//! A lock is held when its key stores a hold that is not over ([`Stored`]), or while that is missing, because a step
+//! of the wall clock has taken it; other requests wait in its queue.
 //!
 //! | room | what it answers |
 //! |---|---|

@@ -13,6 +13,8 @@ pub struct Turn<'k> {
     pub keys: &'k mut dyn Keyspace,
     /// The time, read once, so that all decisions of one turn agree.
     pub now: Now,
+    /// Is this a job at the end of what the server is doing? It may be in the middle of a walk through its keys then.
+    pub is_job: bool,
     /// Locks that have still to be settled in this turn.
     pub(super) settling: Settling,
     /// How much work may still be done in this turn besides what was asked for.
@@ -27,6 +29,7 @@ impl<'k> Turn<'k> {
         Self {
             keys,
             now,
+            is_job: false,
             settling: Settling::default(),
             budget: Budget::of(Budget::PORTION),
             owner: Token::default(),

@@ -17,7 +17,7 @@ use crate::lock::{Locks, Now, Ticket, Turn};
 pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     // First of all, because a job that seems to be owed keeps the module from being unloaded.
     _ = home::with(|module| module.jobs.ran());
-    home::enter("a job", Module::tick);
+    home::enter("a job", |module| module.tick(true));
 }
 
 /// The timer has woken the loop. What is due has been done at the beginning of this turn, if it is no turn within
@@ -61,17 +61,19 @@ impl Module {
         if self.timer.rings(now) {
             self.jobs.rely_on_none();
             self.publish();
-            self.tick();
+            self.tick(false);
         }
     }
 
     /// Does what is due. Only where the server has opened a unit of execution: at the beginning of a
     /// turn of its loop, or in a job at the end of a command.
-    fn tick(&self) {
+    fn tick(&self, is_job: bool) {
         let now = clock::now();
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         let ticked = self.change(|locks| {
-            locks.tick(&mut Turn::new(&mut keys, now));
+            let mut turn = Turn::new(&mut keys, now);
+            turn.is_job = is_job;
+            locks.tick(&mut turn);
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.take_cut_short() {
                 locks.waiting_mut().note_all_of(None);
@@ -107,7 +109,7 @@ impl Module {
     /// Does a client wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        let has_work = |locks: &Locks| !locks.is_idle() || locks.holds().reserve_any();
+        let has_work = |locks: &Locks| !locks.is_idle() || locks.holds().are_missing_keys();
         self.timer.is_set() || self.read(has_work).unwrap_or(true)
     }
 

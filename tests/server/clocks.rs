@@ -4,10 +4,10 @@
 mod aside;
 mod back;
 mod forward;
+mod missing;
 mod others;
 mod over;
 mod places;
-mod reserved;
 mod returns;
 mod taken;
 mod waits;
@@ -286,8 +286,36 @@ fn replies(waiters: &mut [Client]) -> Vec<(Value, Instant)> {
     replies.into_iter().flatten().collect()
 }
 
-/// The keys that have expired by the wall clock are no more, and no client has asked for them.
+/// The server has found that these keys have expired by the wall clock, and they have been written again.
 #[track_caller]
-fn wait_until_all_keys_are_gone(client: &mut Client) {
-    eventually("the server has found what has expired", || cmd!(client, "DBSIZE") == 0);
+fn wait_until_all_keys_are_back(client: &mut Client, holds: &[Hold]) {
+    for key in holds.iter().flat_map(|hold| hold.way.keys()) {
+        eventually("its key is back", || cmd!(client, "EXISTS", &key) == 1);
+    }
+}
+
+/// Expired keys stay until somebody comes to them.
+#[track_caller]
+fn expire_nothing_by_itself(client: &mut Client) {
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+}
+
+/// The replica has the keys as the master has them, and the end of the append-only file is about them.
+#[track_caller]
+fn assert_is_written(case: &str, way: Way, server: &Server, replica: &Server) {
+    replica.wait_until_in_sync_with(server);
+    let (mut client, mut other) = (server.client(), replica.client());
+    let commands = server.aof_commands();
+    for key in way.keys() {
+        for command in [args!["DUMP", &key], args!["PEXPIRETIME", &key]] {
+            assert_eq!(client.run(&command), other.run(&command), "{case}: {key}");
+        }
+        let ends = cmd!(client, "PEXPIRETIME", &key).int().to_string();
+        let names = |line: &&String| {
+            let words: Vec<_> = line.split(' ').collect();
+            words.contains(&key.as_str()) && words.contains(&ends.as_str())
+        };
+        let last = commands.iter().find(names);
+        assert!(last.is_some(), "{case}: {key} until {ends}: {commands:?}");
+    }
 }

@@ -16,7 +16,7 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         if self.holds.wall().is_stepped(turn.now) {
             for &name in names {
-                self.meet(turn, name, Some(request.terms.owner));
+                self.meet(turn, name);
             }
         }
         if let Patience::Place(lease) = request.patience {

@@ -16,8 +16,7 @@ impl Locks {
         force: bool,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        self.meet(turn, name, None);
-        self.holds.write_back(turn, name);
+        self.meet(turn, name);
         if self.holds.look(turn, name).hold() == Some(Hold::Shared) {
             self.make_room(turn, name);
         }

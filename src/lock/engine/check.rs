@@ -30,7 +30,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.meet(turn, name, Some(owner));
+        self.meet(turn, name);
         self.settle_queue(turn, name);
         let held = self.holds.hold_of(turn, name, owner)?;
         match held {

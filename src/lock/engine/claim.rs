@@ -186,7 +186,7 @@ impl Locks {
         for name in &*names {
             // A blocked request of the owner may have prolonged the hold, and its key may have expired too early
             // by a step of the clock: `meet` writes it again before the hold is ended.
-            self.meet(turn, name.borrow(), Some(&owner));
+            self.meet(turn, name.borrow());
             if let Ok(Some((hold, _))) = self.holds.hold_of(turn, name.borrow(), &owner) {
                 let entry = self.holds.ledger(name.db).of(&name.key, &owner, hold);
                 if let Some(entry) = entry.filter(|entry| entry.has_had(fence)) {
@@ -200,7 +200,7 @@ impl Locks {
             self.end_place(ticket, Ended::Claimed);
             return;
         }
-        if !held.iter().all(|(name, _)| turn.keys.may_write(name.borrow())) {
+        if !held.iter().all(|(name, _)| self.may_write(turn, name.borrow())) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }

@@ -33,9 +33,8 @@ impl Locks {
     /// unless an expiry came too early. The queue is settled in the next [`tick`](Self::tick).
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
-        // If it is reserved by that, it has expired by the wall clock alone, and the holds last.
-        let is_reserved = has_expired && self.holds.reserve_after_event(name.borrow(), now);
-        let are_lost = !is_reserved && self.lose_all(name.borrow(), why, now) > 0;
+        let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
+        let are_lost = !outlasts_it && self.lose_all(name.borrow(), why, now) > 0;
         if are_lost && has_expired {
             self.outbox.expired.push_back(name.clone());
         }

@@ -38,7 +38,7 @@ pub(in crate::lock) struct Part<'n> {
 
 impl Locks {
     /// Returns how a request of this owner, in this mode, fits the lock now; `in_turn` says that no waiter comes
-    /// before it. May write the key of a reserved lock again: the request can share it then.
+    /// before it.
     #[inline]
     pub(in crate::lock) fn fit(
         &mut self,
@@ -62,7 +62,6 @@ impl Locks {
         let verdict = held.admits(mode, in_turn, self.limits.max_sharers);
         if verdict == Verdict::Shut
             || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())
-            || !self.holds.write_back(turn, name)
         {
             return Ok(Fit::Shut { upgrade: is_upgrade });
         }

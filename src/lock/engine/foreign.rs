@@ -53,7 +53,7 @@ impl Locks {
             since: turn.now.ms(),
             end: share.and_then(|share| share.deadline).into(),
             by_wall: true,
-            reserved: false,
+            missing: false,
             client: 0,
             tied: Tied::No,
             delivery: Delivery::TOLD,

@@ -115,7 +115,7 @@ impl Locks {
             since: turn.now.ms(),
             end: end.into(),
             by_wall: !is_ours,
-            reserved: false,
+            missing: false,
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.

@@ -77,16 +77,17 @@ impl Locks {
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
     /// [`Holds::meet`].
     #[inline]
-    pub(in crate::lock) fn meet(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: Option<&[u8]>,
-    ) {
-        let lost = self.holds.meet(turn, name, owner);
+    pub(in crate::lock) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let lost = self.holds.meet(turn, name);
         if !lost.is_empty() && self.record_found(name, lost, turn.now) {
             turn.keys.announce(name, LockEvent::Expired);
         }
+    }
+
+    /// May this lock be granted or ended now? Not while its key has still to be written again.
+    pub(in crate::lock) fn may_write(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        turn.keys.may_write(name)
+            && !(self.holds.may_miss_keys(turn.now) && self.holds.is_missing(name))
     }
 
     /// Tells the fencing clock that the slot of this key may have left.

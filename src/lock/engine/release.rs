@@ -17,7 +17,7 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
-        self.meet(turn, name, Some(owner));
+        self.meet(turn, name);
         self.withdraw(turn, &[name], owner, &mut withdrawn);
         self.release_after(turn, name, owner, withdrawn == [true])
     }
@@ -99,7 +99,7 @@ impl Locks {
         }
         let ledger = self.holds.ledger(name.db);
         let entry = ledger.of(name.key, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.reserved) {
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.missing) {
             ledger.forget(name.key, owner);
         }
     }
@@ -113,7 +113,7 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         let mut withdrawn = vec![false; names.len()];
         for &name in names {
-            self.meet(turn, name, Some(owner));
+            self.meet(turn, name);
         }
         self.withdraw(turn, names, owner, &mut withdrawn);
         // Settled only now, since a waiter that has moved up may have been withdrawn next.

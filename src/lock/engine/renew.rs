@@ -18,7 +18,7 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
-            self.meet(turn, name, Some(owner));
+            self.meet(turn, name);
             self.settle_queue(turn, name);
         }
         let mut held = true;

@@ -2,7 +2,7 @@
 
 use crate::lock::QueuedWaiter;
 use crate::lock::engine::locks::Locks;
-use crate::lock::keyspace::{Glance, Stored};
+use crate::lock::keyspace::Glance;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
@@ -110,12 +110,6 @@ impl Locks {
                         ))
             }
         }
-    }
-
-    /// `LOCK.SCAN`: returns whether this lock is listed as reserved, its key having gone too early.
-    pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let is_held = self.holds.look(turn, name).hold().is_some();
-        is_held && turn.keys.look(name) == Stored::Nothing
     }
 }
 

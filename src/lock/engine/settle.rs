@@ -131,7 +131,7 @@ impl Locks {
             return Served::Refused;
         }
         let now = turn.now;
-        self.meet(turn, name, None);
+        self.meet(turn, name);
         let owner = match self.holds.look(turn, name) {
             LockState::NoLock => {
                 self.lose_all(name, Reason::Overwritten, now);
@@ -271,7 +271,7 @@ impl Locks {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             turn.budget.draw(1);
             let name = name.borrow();
-            self.meet(turn, name, Some(&owner));
+            self.meet(turn, name);
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
@@ -300,7 +300,7 @@ impl Locks {
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
         }
-        if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
+        if !names.iter().all(|name| self.may_write(turn, name.borrow())) {
             return Served::Refused;
         }
         if !self.conclude_if_denied(turn, ticket) {

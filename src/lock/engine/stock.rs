@@ -114,6 +114,7 @@ impl Locks {
     /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
     /// forgets shares that other clients have removed.
     pub(in crate::lock) fn make_room(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.meet(turn, name);
         self.drop_over(turn, name);
         self.forget_removed(turn, name);
     }

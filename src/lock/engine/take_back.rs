@@ -48,7 +48,7 @@ impl Locks {
             self.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        self.meet(turn, name, Some(owner));
+        self.meet(turn, name);
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
@@ -59,7 +59,7 @@ impl Locks {
         if self.keep_for_a_place(name, &former) {
             return;
         }
-        if !turn.keys.may_write(name) {
+        if !self.may_write(turn, name) {
             let again = turn.now.plus(PAUSE);
             self.returns.insert((again, given_back));
             return;

@@ -7,7 +7,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::room::give_back_room;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::State;
-use crate::lock::words::{Ms, Name, Now, earlier};
+use crate::lock::words::{Ms, Name, earlier};
 
 /// How many places and holds of closed connections a tick ends.
 const TIES: usize = 256;
@@ -19,6 +19,8 @@ pub(in crate::lock) const PAUSE: Ms = 10;
 enum Due {
     Return(Return),
     Settle(Name),
+    /// The key of a hold that lasts, and that has gone too early: since when it is to be written.
+    Write(Ms, Name),
 }
 
 impl Locks {
@@ -57,7 +59,7 @@ impl Locks {
             let alarm = self.waiting.next_alarm();
             let alarm = earlier(
                 alarm,
-                earlier(self.holds.next_reserved(), self.waiting.places().next_claim()),
+                earlier(self.holds.next_missing(), self.waiting.places().next_claim()),
             );
             earlier(alarm, returns)
         };
@@ -96,18 +98,24 @@ impl Locks {
         }
         let is_put_off = self.is_put_off(turn.now);
         while !is_put_off && !turn.budget.is_spent() {
-            let Some(due) = self.take_due(turn.now) else {
+            let Some(due) = self.take_due(turn) else {
                 break;
             };
             // Without a queue there is nothing to grant, and settling writes no key.
             let may_write = match &due {
+                // Its next look comes with its key, in the next tick.
+                Due::Settle(name) if turn.is_job && self.holds.is_missing(name.borrow()) => {
+                    continue;
+                }
                 Due::Settle(name) => self.waiting.queue(name.borrow()).is_some(),
+                Due::Write(_, name) => self.holds.is_missing(name.borrow()),
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
                 match due {
                     Due::Return(grant) => _ = self.returns.insert((0, grant)),
                     Due::Settle(name) => self.waiting.settle_later([name]),
+                    Due::Write(..) => {}
                 }
                 self.put_off = Some(turn.now.plus(PAUSE));
                 break;
@@ -118,6 +126,11 @@ impl Locks {
                     self.take_back(turn, grant);
                 }
                 Due::Settle(name) => self.settle(turn, name.borrow()),
+                Due::Write(at, name) => {
+                    turn.budget.draw(GRANT);
+                    self.settle(turn, name.borrow());
+                    self.holds.seen_to((at, name), turn.now.plus(PAUSE));
+                }
             }
             if turn.keys.refuses_all() {
                 self.put_off = Some(turn.now.plus(PAUSE));
@@ -126,12 +139,16 @@ impl Locks {
         }
     }
 
-    fn take_due(&mut self, now: Now) -> Option<Due> {
+    fn take_due(&mut self, turn: &Turn<'_>) -> Option<Due> {
+        let now = turn.now;
         let is_due = |at: Ms| at <= now.ms();
         if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
             return self.returns.pop_first().map(|(_, grant)| Due::Return(grant));
         }
-        let next = self.waiting.take_due(now);
-        next.or_else(|| self.holds.take_due(now)).map(Due::Settle)
+        if let Some(name) = self.waiting.take_due(now) {
+            return Some(Due::Settle(name));
+        }
+        let missing = self.holds.first_missing(now).filter(|_| !turn.is_job);
+        missing.map(|(at, name)| Due::Write(*at, name.clone()))
     }
 }

@@ -7,6 +7,8 @@ pub mod open;
 mod step;
 pub mod wall;
 
+use std::collections::BTreeSet;
+
 use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::{Entry, Former, Ledger, Tie, Token};
@@ -25,6 +27,9 @@ const SWEPT: usize = 16;
 pub struct Holds {
     ledgers: Databases<Ledger>,
     wall: WallClock,
+    /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
+    /// holds may have ended.
+    missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
     discarded: Discarded,
     secret: Secret,
@@ -41,6 +46,7 @@ impl Holds {
         Self {
             ledgers: Databases::new(secret, Ledger::new),
             wall: WallClock::default(),
+            missing: BTreeSet::new(),
             discarded: Discarded::default(),
             secret,
         }
@@ -119,6 +125,12 @@ impl Holds {
         self.ledgers.iter()
     }
 
+    /// The keys that are to be written again, to be compared.
+    #[cfg(test)]
+    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
+        &self.missing
+    }
+
     pub fn have_ties(&self, client: u64) -> bool {
         self.ledgers.any(|ledger| ledger.has_ties(client))
     }
@@ -176,31 +188,38 @@ impl Holds {
         }
     }
 
+    /// May a key have to be written again?
     #[inline(always)]
-    pub fn reserve_any(&self) -> bool {
-        self.wall.steps() > 0 && self.ledgers.any(Ledger::has_reserved)
+    pub fn are_missing_keys(&self) -> bool {
+        !self.missing.is_empty()
     }
 
-    /// When the next reserved lock is due to be looked at.
-    pub fn next_reserved(&self) -> Option<Ms> {
-        let ledgers = self.ledgers.iter();
-        let next = ledgers.filter_map(|(_, ledger)| ledger.next_reserved());
-        next.min().map(|end| end.saturating_add(1))
+    /// May a lock be held without its key? A step may take a key in the middle of a turn, before it is noticed.
+    pub fn may_miss_keys(&self, now: Now) -> bool {
+        self.wall.is_stepped(now) || self.are_missing_keys()
     }
 
-    /// Takes out one reserved lock that is to be looked at by now.
-    pub fn take_due(&mut self, now: Now) -> Option<Name> {
-        let mut ledgers = self.ledgers.iter_mut();
-        ledgers.find_map(|(db, ledger)| {
-            let key = ledger.due_reservation(now)?.into();
-            Some(Name { db, key })
-        })
+    /// When the next key is to be written again.
+    pub fn next_missing(&self) -> Option<Ms> {
+        self.missing.first().map(|&(at, _)| at)
     }
 
-    /// The keys of about `about` reserved locks of this database, ordered by when they are looked at again,
-    /// beginning at `from`; and where to go on if there are more.
-    pub fn some_reserved(&self, db: Db, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
-        let ledger = self.ledgers.get(db);
-        ledger.map_or_else(Default::default, |ledger| ledger.some_reserved(from, about))
+    /// The first lock whose key is to be written again by now.
+    pub fn first_missing(&self, now: Now) -> Option<&(Ms, Name)> {
+        self.missing.first().filter(|&&(at, _)| at <= now.ms())
+    }
+
+    /// This lock has been seen to. If its key is missing still, that is tried again at this time.
+    pub fn seen_to(&mut self, due: (Ms, Name), again: Ms) {
+        let missing = self.is_missing(due.1.borrow());
+        self.missing.remove(&due);
+        if missing {
+            self.missing.insert((again, due.1));
+        }
+    }
+
+    /// Has the key of this lock still to be written again?
+    pub fn is_missing(&self, name: NameRef<'_>) -> bool {
+        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name.key))
     }
 }

@@ -1,11 +1,11 @@
 //! Who holds a lock now: the one place where keys are read for that.
 //!
 //! The key decides. But after a step of the wall clock, what was granted here ends when this server says, and
-//! a lock may be held although its key has gone: it is reserved then.
+//! a lock may be held although its key has gone, until that has been written again.
 //!
 //! | the key is | the wall clock has been stepped | who holds the lock |
 //! |---|---|---|
-//! | nothing | either way | no owner; or those that it is reserved for |
+//! | nothing | either way | no owner; or those that held it, if the key has gone too early |
 //! | a string | no | the string, until the key expires |
 //! | a string | yes | the string: until the end that was granted, if that was here and the key is untouched since |
 //! | a shared lock | no | each of its members, until its score or the key's expiry, whichever is earlier |
@@ -30,14 +30,14 @@ pub struct ShareEnds {
 
 impl Holds {
     /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not at all
-    /// while writes are paused. Writes no key, but may reserve the lock.
+    /// while writes are paused. Writes no key, but may find that one has gone too early.
     #[inline]
     pub fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
         let now = turn.now;
         let (stored, key_ends) = turn.keys.look_until(name);
         match stored {
             Stored::NoLock => LockState::NoLock,
-            Stored::Nothing => self.look_at_reserved(turn, name),
+            Stored::Nothing => self.look_at_missing(turn, name),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 let deadline = self.end_of(name, owner.bytes(), key_ends, now);
@@ -67,10 +67,10 @@ impl Holds {
         let found = match stored {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
-                self.reserve_if_expired(turn, name);
-                let ledger = self.ledgers.get(name.db);
-                let reserved = ledger.and_then(|one| one.reserved_for(name.key, owner, now));
-                reserved.map(|(hold, entry)| (hold, entry.end.get()))
+                self.note_if_expired(turn, name);
+                let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
+                let missing = ledger.and_then(|one| one.missing_of(name.key, owner, now));
+                missing.map(|(hold, entry)| (hold, entry.end.get()))
             }
             Stored::Exclusive { owner: holder } => (holder == owner)
                 .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
@@ -81,7 +81,7 @@ impl Holds {
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
     }
 
-    /// Returns this owner's share of a shared lock, if it is not over: in the key, or reserved.
+    /// Returns this owner's share of a shared lock, if it is not over.
     #[inline]
     pub fn share_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         if self.wall.is_stepped(turn.now)
@@ -89,7 +89,7 @@ impl Holds {
             && !entry.by_wall
         {
             let is_there = match turn.keys.look(name) {
-                Stored::Nothing => entry.reserved,
+                Stored::Nothing => entry.missing,
                 _ => turn.keys.share_of(name, owner).is_some(),
             };
             let deadline = entry.end.get();
@@ -110,8 +110,8 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let mut reserved = self.ledger(name.db).each_reserved(name.key, now);
-            reserved.all(|(owner, end)| {
+            let mut missing = self.ledger(name.db).each_missing(name.key, now);
+            missing.all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
             return;
@@ -165,7 +165,7 @@ impl Holds {
         }
         // A hold whose key has no expiry has been written by another client.
         let entry = key_ends.and_then(|_| self.entry(name, owner, Hold::Exclusive));
-        let ours = entry.filter(|entry| !entry.by_wall && !entry.reserved);
+        let ours = entry.filter(|entry| !entry.by_wall && !entry.missing);
         ours.map_or(key_ends, |entry| entry.end.get())
     }
 
@@ -202,17 +202,17 @@ impl Holds {
     }
 
     /// Returns who holds a lock that has no key.
-    fn look_at_reserved<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
-        self.reserve_if_expired(turn, name);
-        let ledger = self.ledger(name.db);
-        if !ledger.has_reserved() {
+    fn look_at_missing<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
+        self.note_if_expired(turn, name);
+        if !self.may_miss_keys(turn.now) {
             return LockState::Free;
         }
-        if let Some((owner, end)) = ledger.reserved_alone(name.key, turn.now) {
+        let ledger = self.ledger(name.db);
+        if let Some((owner, end)) = ledger.missing_alone(name.key, turn.now) {
             turn.owner = owner;
             return LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
         }
-        shared_by(ledger.each_reserved(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
+        shared_by(ledger.each_missing(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
     }
 
     /// Returns who shares a lock whose key may have been written before the wall clock was stepped.

@@ -3,19 +3,19 @@
 //!
 //! | the wall clock was set | the key | what is done about it |
 //! |---|---|---|
-//! | forward | has expired too early | the lock is reserved; its owner's next request writes the key again |
+//! | forward | has expired too early | the lock stays held; the next tick, or command that writes, writes the key again |
 //! | forward | would expire too early | the next tick, or command that writes, corrects its expiry |
 //! | back | would stay too long | its expiry is corrected as well; if the hold is over, this expires it |
 //!
-//! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key
-//! is written back only for a request of one of its holders, for another that joins them, or by BREAK.
+//! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key that has
+//! gone too early is not written again where others have put something in its place.
 
 use crate::lock::holds::ledger::{Entry, Former, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
+use crate::lock::words::{Fence, Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
@@ -29,12 +29,13 @@ impl Holds {
     }
 
     /// Lets the present holds of a lock end by the wall clock, because another client has touched its key.
-    /// Holds that are over already do not come back by that, and if the lock was reserved, all its holds are
+    /// Holds that are over already do not come back by that, and if its key had gone too early, all its holds are
     /// lost.
     pub fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) -> Vec<Lost> {
         let is_stepped = self.wall.is_stepped(now);
+        let missing = self.may_miss_keys(now) && self.is_missing(name);
         let ledger = self.ledger(name.db);
-        if !ledger.is_reserved(name.key) {
+        if !missing {
             let mut ended = Vec::new();
             // Else the key has expired with its holds.
             if is_stepped {
@@ -54,40 +55,27 @@ impl Holds {
         ledger.take(name.key).into_iter().map(lost).collect()
     }
 
-    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock. If `owner`
-    /// is about to do it and the lock is reserved for it, its hold is written again. Returns the holds that
-    /// have ended meanwhile.
+    /// Corrects the key of a lock after a step of the clock, or writes it again, before anything is done to the lock.
+    /// Returns the holds that have ended meanwhile.
     #[inline]
-    pub fn meet(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: Option<&[u8]>,
-    ) -> Vec<Lost> {
-        if !self.wall.is_stepped(turn.now) || !self.know(name) {
+    pub fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
+        if !self.may_miss_keys(turn.now) || !self.know(name) {
             return Vec::new();
         }
-        self.bring_into_step(turn, name, owner)
+        self.bring_into_step(turn, name)
     }
 
     #[cold]
-    fn bring_into_step(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: Option<&[u8]>,
-    ) -> Vec<Lost> {
+    fn bring_into_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
         let mut lost = match turn.keys.look(name) {
-            // The key is not a lock any more, so nothing is reserved.
+            // The key is not a lock any more.
             Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 self.bring_hold_into_step(turn, name, owner.bytes())
             }
-            // The lock was reserved, so another client has written this key.
-            Stored::Shared { .. } if self.ledger(name.db).is_reserved(name.key) => {
-                self.end_by_wall(name, turn.now)
-            }
+            // The key was missing, so another client has written this one.
+            Stored::Shared { .. } if self.is_missing(name) => self.end_by_wall(name, turn.now),
             Stored::Shared { .. } => {
                 if !self.is_in_step(turn.now, name) && turn.may_write(name) {
                     self.write_shares(turn, name, false);
@@ -95,17 +83,14 @@ impl Holds {
                 Vec::new()
             }
             Stored::Nothing => {
-                self.reserve_if_expired(turn, name);
+                self.note_if_expired(turn, name);
                 Vec::new()
             }
         };
-        let ended = self.ledger(name.db).prune_reserved(name.key, turn.now);
+        let ended = self.ledger(name.db).take_over_missing(name.key, turn.now);
         lost.extend(ended.into_iter().map(|former| Lost { former, reason: Reason::Expired }));
-        // The look above may have made the server expire the key, which has reserved the lock.
-        let ledger = self.ledger(name.db);
-        if owner.is_some_and(|owner| ledger.reserved_for(name.key, owner, turn.now).is_some()) {
-            self.write_back(turn, name);
-        }
+        // What is done above may have made the server expire the key.
+        self.write_back(turn, name);
         lost
     }
 
@@ -117,20 +102,20 @@ impl Holds {
         owner: &[u8],
     ) -> Vec<Lost> {
         let Some(entry) = self.entry(name, owner, Hold::Exclusive) else {
-            // Another client has written this hold, so nothing is reserved any more.
+            // Another client has written this hold.
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
         match entry.end.get().filter(|_| !entry.by_wall) {
             // Another client has written the key in this owner's name.
-            _ if entry.reserved || deadline.is_none() => {
+            _ if entry.missing || deadline.is_none() => {
                 let ledger = self.ledger(name.db);
-                ledger.end_reservation(name.key);
+                ledger.note_there(name.key);
                 ledger.end_by_wall(name.key);
             }
             Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
-                self.ledger(name.db).reserve(name.key, turn.now, &|_, _| true);
+                self.note_missing(name, turn.now, &|_, _| true);
             }
             Some(_) => self.note_in_step(name, true),
             None => {}
@@ -138,39 +123,29 @@ impl Holds {
         Vec::new()
     }
 
-    /// Writes the key of a reserved lock again, with all holds that last, and their old ends. Returns false if
-    /// the server refuses that now; true also if there is nothing to write. Only this function writes
-    /// the key of a reserved lock.
-    #[inline]
-    pub fn write_back(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let reserves = (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.has_reserved());
-        !reserves || self.write_reserved(turn, name)
-    }
-
-    #[cold]
-    fn write_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let is_gone = turn.keys.look(name) == Stored::Nothing;
-        if !is_gone || !self.ledger(name.db).is_reserved(name.key) {
-            return true;
-        }
-        if !turn.may_write(name) {
-            return false;
+    /// Writes a key that has gone too early again, with all holds that last, and their old ends, unless something stands
+    /// there or the server refuses it. Never in a job: the server may be in the middle of a walk through its keys.
+    fn write_back(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if !self.is_missing(name)
+            || turn.keys.look(name) != Stored::Nothing
+            || turn.is_job
+            || !turn.may_write(name)
+        {
+            return;
         }
         let ledger = self.ledger(name.db);
-        let alone = ledger.reserved_alone(name.key, turn.now);
-        if alone.is_none() && ledger.each_reserved(name.key, turn.now).next().is_none() {
-            // All are over. The tick that is due then forgets them, or the grant that comes first.
-            return true;
-        }
-        ledger.end_reservation(name.key);
+        let alone = ledger.missing_alone(name.key, turn.now);
+        let lasts = alone.is_some() || ledger.each_missing(name.key, turn.now).next().is_some();
+        ledger.note_there(name.key);
         match alone {
+            // All are over: they are forgotten next.
+            None if !lasts => {}
             Some((owner, end)) => {
                 turn.keys.hold(name, owner.bytes(), end);
                 self.note_in_step(name, true);
             }
             None => self.write_shares(turn, name, true),
         }
-        true
     }
 
     /// Writes the shares of this lock by the present wall clock. With `are_missing`, because the whole key
@@ -218,6 +193,9 @@ impl Holds {
     #[inline]
     pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
         self.wall.note_end(end);
+        if self.may_miss_keys(now) {
+            self.ledger(name.db).note_there(name.key);
+        }
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
             self.note_in_step(name, others_agree);
@@ -241,25 +219,38 @@ impl Holds {
         }
     }
 
-    /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
-    /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
-    /// it counts only if the wall clock may have passed the expiry that we wrote last.
-    pub fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
+    /// The server reports that this key has expired. Returns whether the hold lasts all the same: its key is written
+    /// again then. Some servers report this too when a client sets an expiry in the past: so it counts only if the
+    /// wall clock may have passed the expiry that we wrote last.
+    pub fn outlasts_expiry(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
         if !wall.is_stepped(now) {
             return false;
         }
-        let ledger = self.ledger(name.db);
-        let written = ledger.written_ahead(name.key);
-        ledger.reserve(name.key, now, &|first, end| wall.may_have_passed(first, written, end, now))
+        let written = self.ledger(name.db).written_ahead(name.key);
+        self.note_missing(name, now, &|first, end| wall.may_have_passed(first, written, end, now))
     }
 
-    /// Reserves a lock that has no key, if the server has found that expired in this turn and the hold lasts.
+    /// The same of a key that the server has found expired in this turn.
     #[inline]
-    pub fn reserve_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
+    pub fn note_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
-            self.ledger(name.db).reserve(name.key, turn.now, &|_, _| true);
+            self.note_missing(name, turn.now, &|_, _| true);
         }
+    }
+
+    fn note_missing(
+        &mut self,
+        name: NameRef<'_>,
+        now: Now,
+        has_passed: &dyn Fn(Fence, Ms) -> bool,
+    ) -> bool {
+        let was_missing = self.is_missing(name);
+        let missing = self.ledger(name.db).note_missing(name.key, now, has_passed);
+        if missing && !was_missing {
+            self.missing.insert((0, name.keep()));
+        }
+        missing
     }
 
     /// Is there still a key of this lock, which is free after a step of the clock? Then its hold must not be

@@ -156,7 +156,7 @@ pub struct Tally {
     pub withdrawn: u64,
     pub withdrawn_late: u64,
     /// Keys that went too early, by a step of the clock, and holds that lasted.
-    pub reserved: u64,
+    pub outlasted: u64,
 }
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ mod steps;
 mod upgrading;
 mod waiting;
 mod withdrawing;
+mod written_again;
 
 use crate::lock::fence::Fence;
 use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Reason, Refusal, SHARED_MARKER, Ticket};

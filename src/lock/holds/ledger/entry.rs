@@ -23,9 +23,8 @@ pub struct Entry {
     /// Does it end when its key says so, by the wall clock? That is so if a command that is not ours has
     /// written the key since this server last granted or renewed the hold.
     pub by_wall: bool,
-    /// Is the lock reserved for the owner until the hold ends, because the wall clock was set forward and
-    /// the key expired too early?
-    pub reserved: bool,
+    /// Has the key expired too early, because the wall clock was set forward, and has yet to be written again?
+    pub missing: bool,
     pub tied: Tied,
     pub tally: Tally,
 }

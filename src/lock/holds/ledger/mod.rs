@@ -10,8 +10,8 @@ pub mod entry;
 mod in_step;
 mod left;
 mod maybe;
+mod missing;
 mod owner;
-mod reserved;
 mod shares;
 mod table;
 mod ties;
@@ -23,8 +23,6 @@ pub use maybe::Maybe;
 pub use ties::Tie;
 pub use token::Token;
 
-use std::collections::BTreeSet;
-
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::in_step::InStep;
 use crate::lock::holds::ledger::left::LeftSlots;
@@ -32,7 +30,7 @@ use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Fence, Hold, Ms, Print, Secret, Slots};
+use crate::lock::words::{Fence, Hold, Print, Secret, Slots};
 
 /// The entry of an exclusive hold. The key is stored as a print, so that most entries need no allocation.
 ///
@@ -81,8 +79,6 @@ pub struct Ledger {
     ties: Ties,
     /// Slots that have left, as long as entries of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
-    /// The keys of reserved locks, by when each is to be checked again.
-    reserved: BTreeSet<(Ms, Box<[u8]>)>,
     /// Keys whose expiry was written since the wall clock was stepped.
     in_step: Table<InStep>,
     /// Are there only 16 prints, so that those of several keys are equal?
@@ -100,7 +96,6 @@ impl Ledger {
             counted: 0,
             ties: Ties::default(),
             left: None,
-            reserved: BTreeSet::new(),
             in_step: Table::default(),
             #[cfg(test)]
             weak: false,
@@ -318,7 +313,7 @@ impl Ledger {
     pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
         let (print, secret) = (self.swept_print(key), self.secret);
         let before = self.shared.get_mut(print)?.remove(secret, owner)?;
-        self.drop_if_empty(key, print);
+        self.drop_if_empty(print);
         self.clean_up_share(key, owner, &before);
         Some(before)
     }
@@ -462,9 +457,8 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { exclusive, shared, holds, ties, reserved, in_step, .. } = self;
+        let Self { exclusive, shared, holds, ties, in_step, .. } = self;
         discarded.add(in_step.len(), in_step.into_buckets());
-        discarded.add(reserved.len(), reserved.into_iter());
         discarded.add(holds, exclusive.into_buckets());
         let shares = shared.into_buckets().flatten();
         discarded.add(holds, shares.flat_map(Shares::into_pieces));
@@ -477,12 +471,9 @@ impl Ledger {
     }
 
     /// Removes the record of a shared lock that has no shares left.
-    fn drop_if_empty(&mut self, key: &[u8], print: Print) {
-        if self.shared.get(print).is_some_and(Shares::is_empty)
-            && let Some(shares) = self.shared.remove(print)
-            && let Some(until) = shares.reserved_until
-        {
-            self.reserved.remove(&(until, Box::from(key)));
+    fn drop_if_empty(&mut self, print: Print) {
+        if self.shared.get(print).is_some_and(Shares::is_empty) {
+            self.shared.remove(print);
         }
     }
 
@@ -514,9 +505,6 @@ impl Ledger {
 
     fn remove_known_shares(&mut self, key: &[u8], print: Print) -> Option<Shares> {
         let shares = self.shared.remove(print)?;
-        if let Some(until) = shares.reserved_until {
-            self.reserved.remove(&(until, Box::from(key)));
-        }
         self.holds = self.holds.saturating_sub(shares.len());
         self.counted = self.counted.saturating_sub(shares.counted());
         if shares.any_tied() {
@@ -527,16 +515,10 @@ impl Ledger {
         Some(shares)
     }
 
-    /// Removes what belongs to an exclusive hold whose record was taken out of the table: its reservation, its
-    /// ties and its counts.
+    /// Removes what belongs to an exclusive hold whose record was taken out of the table: its ties and its
+    /// counts.
     #[inline]
     fn clean_up_exclusive(&mut self, key: &[u8], before: &Exclusive) {
-        if !self.reserved.is_empty()
-            && before.entry.reserved
-            && let Some(end) = before.entry.end.get()
-        {
-            self.reserved.remove(&(end, Box::from(key)));
-        }
         if let Some(client) = before.entry.tie() {
             self.ties.remove(client, key, None);
         }

@@ -19,9 +19,8 @@ pub struct Shares {
     counted: u32,
     /// Do all shares end by the wall clock? Then another command has touched the key since they were written.
     all_by_wall: bool,
-    /// When the reservation is to be checked again, if the key expired too early and the lock is reserved for
-    /// its sharers.
-    pub(super) reserved_until: Option<Ms>,
+    /// Has the key expired too early, and has yet to be written again?
+    pub(super) missing: bool,
 }
 
 /// The entry of one owner's share.
@@ -63,7 +62,7 @@ impl Shares {
             tied: 0,
             counted: 0,
             all_by_wall: false,
-            reserved_until: None,
+            missing: false,
         }
     }
 
@@ -116,7 +115,7 @@ impl Shares {
 
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;
-        Some(Entry { reserved: self.reserved_until.is_some(), ..share.entry })
+        Some(Entry { missing: self.missing, ..share.entry })
     }
 
     /// Adds or replaces the entry of this owner's share. Returns the one before.
@@ -139,8 +138,8 @@ impl Shares {
         let share = self.of_owner.get_mut(secret.print(owner))?;
         let before = share.entry;
         let changed = change(&mut share.entry);
-        // All are reserved together, or none.
-        share.entry.reserved = false;
+        // All are missing together, or none.
+        share.entry.missing = false;
         let after = share.entry;
         self.all_by_wall &= after.by_wall;
         self.count(Some(&before), Some(&after));
@@ -211,7 +210,7 @@ mod tests {
             since: 1,
             end: Some(end).into(),
             by_wall: false,
-            reserved: false,
+            missing: false,
             client: 5,
             tied: Tied::No,
             delivery: Delivery::TOLD,

@@ -1,8 +1,8 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::slot::Slot;
-use crate::lock::words::Now;
-use std::collections::BTreeMap;
+use crate::lock::words::{Ms, Now};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
     Entry {
@@ -12,7 +12,7 @@ fn entry(fence: Fence) -> Entry {
         since: 0,
         end: Maybe::NONE,
         by_wall: true,
-        reserved: false,
+        missing: false,
         client: 0,
         tied: Tied::No,
         delivery: Delivery::TOLD,
@@ -340,30 +340,30 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
 }
 
 #[test]
-fn a_lock_is_reserved_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
+fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
     let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
     let share = |number, end| Entry { end: Some(end).into(), by_wall: false, ..entry(number) };
     for hold in BOTH {
-        let reserves = |entries: &[Entry]| {
+        let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
             for (owner, &entry) in [b"a", b"b"].into_iter().zip(entries) {
                 ledger.write(b"k", owner, hold, entry);
             }
-            let reserves = ledger.reserve(b"k", now, &before_the_step);
-            assert_eq!(ledger.is_reserved(b"k"), reserves);
-            reserves
+            let missing = ledger.note_missing(b"k", now, &before_the_step);
+            assert_eq!(ledger.is_missing(b"k"), missing);
+            missing
         };
-        assert!(reserves(&[share(3, 150)]) && reserves(&[share(3, 102)]));
-        assert!(!reserves(&[share(3, 101)]), "it has expired in time");
-        assert!(!reserves(&[share(3, 90)]), "it is over");
-        assert!(!reserves(&[share(7, 150)]), "it was granted since the step");
+        assert!(is_missed(&[share(3, 150)]) && is_missed(&[share(3, 102)]));
+        assert!(!is_missed(&[share(3, 101)]), "it has expired in time");
+        assert!(!is_missed(&[share(3, 90)]), "it is over");
+        assert!(!is_missed(&[share(7, 150)]), "it was granted since the step");
         assert!(
-            !reserves(&[Entry { by_wall: true, ..share(3, 150) }]),
+            !is_missed(&[Entry { by_wall: true, ..share(3, 150) }]),
             "its key says when it ends"
         );
         if hold == Hold::Shared {
-            assert!(reserves(&[share(3, 90), share(4, 150)]));
-            assert!(!reserves(&[share(3, 150), share(7, 160)]), "the key was to last longer");
+            assert!(is_missed(&[share(3, 90), share(4, 150)]));
+            assert!(!is_missed(&[share(3, 150), share(7, 160)]), "the key was to last longer");
         }
     }
 }

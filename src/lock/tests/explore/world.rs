@@ -671,7 +671,7 @@ impl World {
         self.book.waits.is_empty()
             && self.server.keys.keys.is_empty()
             && self.server.locks.is_idle()
-            && !self.server.locks.holds().reserve_any()
+            && !self.server.locks.holds().are_missing_keys()
     }
 }
 

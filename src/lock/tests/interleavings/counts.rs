@@ -95,7 +95,7 @@ impl AddAssign for Tally {
         self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
         self.unheard += other.unheard;
-        self.reserved += other.reserved;
+        self.outlasted += other.outlasted;
         self.full += other.full;
         self.behind += other.behind;
         self.adopted_orphans += other.adopted_orphans;
@@ -144,7 +144,7 @@ impl Counts {
             ("expired", self.expired),
             ("wall clock set back", self.steps_back),
             ("wall clock set forward", self.steps_forward),
-            ("reserved", rare.reserved),
+            ("outlasted", rare.outlasted),
             ("lags", self.lags),
             ("pauses", self.pauses),
             ("restarts", self.restarts),

@@ -1,6 +1,6 @@
 //! What `LOCK.INFO` shows, and what the keys say, is what is known.
 
-use super::{Hold, Model, Verdict, earlier, ensure, is_over};
+use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
 use crate::lock::engine::report::{Holder, Report};
 use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
@@ -51,7 +51,7 @@ impl Model {
             };
             let holder = found.swap_remove(at);
             self.agree_on(server, &mut hold, holder)?;
-            self.tally.reserved += u64::from(expired.contains(&lock));
+            self.tally.outlasted += u64::from(expired.contains(&lock));
             self.holds.push(hold);
         }
         for holder in found {
@@ -171,6 +171,19 @@ impl Model {
         ensure(shown == right, || {
             format!("{lock:?}: {shown:?} wait, and not {right:?}: {:?}", self.queue)
         })
+    }
+
+    /// With nothing left to do no key is missing of a hold that lasts, whatever the clock has done to it.
+    pub(super) fn keys_are_there(&self, server: &Server, around: &Around) -> Verdict {
+        let is_known = |hold: &&Hold| {
+            let lasts = hold.until.is_some_and(|until| until > self.now);
+            lasts && !(hold.may_go() || hold.by_wall || hold.or_by_wall || hold.is_loose)
+        };
+        let mut missing = self.holds.iter().filter(is_known).filter(|hold| {
+            !around.late.contains(&hold.lock) && server.keys.get(hold.lock).is_none()
+        });
+        let missing = missing.next();
+        ensure(missing.is_none(), || format!("held without a key at {}: {missing:?}", self.now))
     }
 
     /// The key says the same to those who know nothing of us, if the clock has never been stepped.

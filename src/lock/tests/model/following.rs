@@ -181,6 +181,7 @@ impl Model {
         self.was_resting = around.rests && around.late.is_empty();
         if around.rests {
             self.rests(around)?;
+            self.keys_are_there(server, around)?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ fn ways() -> [(&'static str, Deed); 3] {
 }
 
 /// `ann` holds the lock in this way until 100, and the key has gone by a step at 0.
-fn reserved(hold: Deed) -> Server {
+fn gone_too_early(hold: Deed) -> Server {
     let mut server = server();
     hold(&mut server);
     server.step(MINUTE);
@@ -42,7 +42,7 @@ fn left_of(server: &mut Server, owner: Owner) -> Option<Ms> {
 #[test]
 fn no_client_is_granted_a_lock_whose_key_has_gone_too_early() {
     for (way, hold) in ways() {
-        let mut server = reserved(hold);
+        let mut server = gone_too_early(hold);
         let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
         assert_eq!(tried, Ok(Acquired::Busy), "{way}");
         let ben = server.waits("ben", 10);
@@ -82,9 +82,9 @@ fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
 }
 
 #[test]
-fn a_release_ends_a_reservation_and_the_next_has_the_lock_at_once() {
+fn a_release_ends_a_hold_without_its_key_and_the_next_has_the_lock_at_once() {
     for (way, hold) in ways() {
-        let mut server = reserved(hold);
+        let mut server = gone_too_early(hold);
         let ben = server.waits("ben", 10);
         assert_eq!(server.release(LOCK, "cid"), Ok(false), "{way}");
         assert_eq!(server.release(LOCK, "ann"), Ok(true), "{way}");
@@ -95,9 +95,9 @@ fn a_release_ends_a_reservation_and_the_next_has_the_lock_at_once() {
 }
 
 #[test]
-fn an_operator_ends_what_a_lock_is_reserved_for() {
+fn an_operator_ends_a_hold_without_its_key() {
     for (way, hold) in ways() {
-        let mut server = reserved(hold);
+        let mut server = gone_too_early(hold);
         let ben = server.waits("ben", 10);
         assert_eq!(server.break_holds(LOCK, false), Ok(1), "{way}");
         server.at(0);
@@ -106,8 +106,8 @@ fn an_operator_ends_what_a_lock_is_reserved_for() {
 }
 
 #[test]
-fn readers_join_those_for_whom_a_lock_is_reserved_and_all_are_written_again() {
-    let mut server = reserved(|server| {
+fn readers_join_those_who_share_a_lock_without_its_key_and_all_are_written_again() {
+    let mut server = gone_too_early(|server| {
         server.takes(&[LOCK], sharing("ann"));
         server.takes(&[LOCK], sharing("ben"));
     });
@@ -131,7 +131,7 @@ fn a_hold_is_over_in_time_although_its_key_stays() {
         server.at(101);
         assert!(server.was_granted(ben).is_some(), "{way}");
 
-        let mut server = reserved_not(hold);
+        let mut server = set_back(hold);
         server.lags_until(101);
         assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
         assert!(server.keys.get(LOCK).is_some(), "{way}: a check writes nothing");
@@ -140,8 +140,8 @@ fn a_hold_is_over_in_time_although_its_key_stays() {
     }
 }
 
-/// The same as `reserved`, but the clock is set back.
-fn reserved_not(hold: Deed) -> Server {
+/// The same, but the clock is set back.
+fn set_back(hold: Deed) -> Server {
     let mut server = server();
     hold(&mut server);
     server.step(-MINUTE);
@@ -169,7 +169,7 @@ fn what_another_client_has_done_stays_what_it_is() {
 }
 
 #[test]
-fn a_lock_whose_key_another_client_has_deleted_is_not_reserved_because_another_is() {
+fn a_lock_whose_key_another_client_has_deleted_is_free_although_another_is_held_without_one() {
     let mut server = server();
     server.gets("ann", 60_000_000);
     server.takes(&[OTHER], alone("ann"));
@@ -180,7 +180,7 @@ fn a_lock_whose_key_another_client_has_deleted_is_not_reserved_because_another_i
 }
 
 #[test]
-fn what_was_granted_since_the_step_is_not_reserved_when_a_client_has_its_key_expire() {
+fn what_was_granted_since_the_step_is_over_when_a_client_has_its_key_expire() {
     for (way, hold) in ways() {
         let mut server = server();
         // Something is there from before the step.
@@ -217,19 +217,8 @@ fn what_another_client_has_made_endless_has_no_end_by_any_clock() {
 }
 
 #[test]
-fn a_client_that_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
-    let mut server = reserved(|server| _ = server.takes(&[LOCK], sharing("ann")));
-    server.waits("ben", 10);
-    assert_eq!(server.keys.get(LOCK), None);
-    // Behind him in the queue.
-    let tried = server.asks(&[LOCK], sharing("cid"));
-    assert_eq!(tried, Ok(Acquired::Busy));
-    assert_eq!(server.keys.get(LOCK), None);
-}
-
-#[test]
-fn a_client_that_takes_a_reserved_lock_by_a_plain_set_has_it() {
-    let mut server = reserved(|server| _ = server.gets("ann", 100));
+fn a_client_that_takes_a_lock_without_its_key_by_a_plain_set_has_it() {
+    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
     server.set(LOCK, token("old", Some(START + 200 + MINUTE.unsigned_abs())));
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
     server.del(LOCK);
@@ -237,8 +226,8 @@ fn a_client_that_takes_a_reserved_lock_by_a_plain_set_has_it() {
 }
 
 #[test]
-fn what_another_client_writes_in_the_owner_s_name_over_a_reservation_ends_by_its_key() {
-    let mut server = reserved(|server| _ = server.gets("ann", 100));
+fn what_another_client_writes_in_the_owner_s_name_in_the_place_of_its_key_ends_by_that() {
+    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
     let until = START + 500 + MINUTE.unsigned_abs();
     server.keys.write(Write::Set(LOCK, token("ann", Some(until))));
     assert_eq!(left_of(&mut server, "ann"), Some(500));
@@ -263,15 +252,15 @@ fn steps_in_both_directions_within_one_hold_come_to_nothing() {
 }
 
 #[test]
-fn a_deadlock_is_found_over_a_lock_that_is_reserved_for_an_owner_without_a_name() {
-    let mut server = reserved(|server| _ = server.gets("ann", 100));
+fn a_deadlock_is_found_over_a_lock_that_is_held_without_its_key() {
+    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
     server.takes(&[OTHER], alone("ben"));
     server.queues(&[LOCK], alone("ben"));
     assert!(server.is_refused(&[OTHER], alone("ann")));
 }
 
 #[test]
-fn a_reserved_lock_that_another_takes_is_not_its_former_owner_s_in_a_search() {
+fn a_lock_without_its_key_that_another_takes_is_not_its_former_owner_s_in_a_search() {
     // The search can't look into another database, and goes by what is known.
     let there = (1, "lock");
     let mut server = server();
@@ -318,7 +307,7 @@ fn shares_last_as_long_as_they_should_however_the_clock_is_stepped() {
 
 #[test]
 fn a_share_by_the_wall_clock_is_over_when_its_key_has_gone() {
-    let mut server = reserved(|server| {
+    let mut server = gone_too_early(|server| {
         server.set(LOCK, shares([("ben", 100)]));
         server.takes(&[LOCK], sharing("ann"));
         server.check(LOCK, "ben").unwrap();
@@ -359,7 +348,7 @@ fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any(
 }
 
 #[test]
-fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
+fn a_connection_that_closes_ends_a_hold_without_its_key() {
     let mut server = server();
     let client = server.connect();
     let tied = Plea { client, session: true, ..alone("ann") };
@@ -373,7 +362,7 @@ fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
 }
 
 #[test]
-fn what_is_reserved_is_told_of_with_its_owner_and_number() {
+fn what_is_held_without_its_key_is_told_of_with_its_owner_and_number() {
     let mut server = server();
     let fence = server.gets("ann", 100);
     server.step(MINUTE);
@@ -389,9 +378,11 @@ fn what_is_reserved_is_told_of_with_its_owner_and_number() {
 }
 
 #[test]
-fn a_reservation_that_no_client_asks_for_leaves_nothing() {
+fn a_hold_whose_key_was_written_again_leaves_nothing() {
     for (way, hold) in ways() {
-        let mut server = reserved(hold);
+        let mut server = gone_too_early(hold);
+        server.at(1200);
+        server.expire_cycle(&[LOCK]);
         server.at(1200);
         assert_eq!(server.due(), None, "{way}");
         assert_eq!(server.locks.remembered().holds, 0, "{way}");
@@ -400,7 +391,8 @@ fn a_reservation_that_no_client_asks_for_leaves_nothing() {
 }
 
 #[test]
-fn a_reservation_that_is_over_leaves_nothing_although_the_only_one_that_waits_for_it_gives_up() {
+fn a_hold_whose_key_went_too_early_leaves_nothing_although_the_only_one_that_waits_for_it_gives_up()
+{
     let mut server = server();
     server.takes(&[OTHER, THIRD], alone("ann"));
     let ben = Plea { patience: place(1000), ..alone("ben") };

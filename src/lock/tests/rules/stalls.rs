@@ -406,7 +406,7 @@ mod sharers {
                 return;
             };
             server.set_clock(due.max(server.now().ms()));
-            is_cheap(server, "a tick", 3 * MANY + FEW, Server::tick);
+            is_cheap(server, "a tick", 4 * MANY, Server::tick);
             server.turn();
         }
         panic!("it does not come to rest");

@@ -225,7 +225,7 @@ fn a_swap_ends_holds_whose_keys_have_gone_too_early() {
     let ben = server.waits("ben", 10);
     let dot = server.queues(&[elsewhere], alone("dot"));
     server.step(MINUTE);
-    assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
+    server.expire_cycle(&LOCKS);
     server.foreign(Write::Swap(0, 1));
     server.at(1);
     assert!(server.was_granted(ben).is_some() && server.was_granted(dot).is_some());
@@ -297,7 +297,7 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
 }
 
 #[test]
-fn a_step_that_is_long_over_makes_no_reservation_of_a_key_that_is_removed_after_a_small_one() {
+fn a_step_that_is_long_over_keeps_no_hold_whose_key_is_removed_after_a_small_one() {
     for plea in [alone("ann"), sharing("ann")] {
         let mut server = server();
         server.takes(&[LOCK], Plea { ttl: 100, ..plea });
@@ -328,9 +328,9 @@ fn what_is_noted_of_keys_while_a_step_matters_is_bounded_by_the_locks_that_are_h
 
 /// Some servers say of both that the key has expired.
 #[test]
-fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservation() {
+fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_ends_its_hold() {
     let cases = [(500, false, false), (500, true, false), (5000, false, true), (5000, true, false)];
-    for (step, again, is_reserved) in cases {
+    for (step, again, lasts) in cases {
         for plea in [alone("ann"), sharing("ann")] {
             let mut server = server();
             server.takes(&[LOCK], Plea { ttl: 1000, ..plea });
@@ -340,7 +340,7 @@ fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservatio
             }
             server.loses(LOCK, Reason::Expired);
             let held = server.check(LOCK, "ann").unwrap().is_some();
-            assert_eq!(held, is_reserved, "{plea:?}, by {step}, {again}");
+            assert_eq!(held, lasts, "{plea:?}, by {step}, {again}");
         }
     }
 }

@@ -534,14 +534,23 @@ impl Server {
         !self.touched.is_empty() && !self.flavour.notes_late && self.master
     }
 
-    /// What a timer and a job do.
+    /// What a timer does, and mostly a job too.
     pub fn tick(&mut self) {
+        self.tick_as(false);
+    }
+
+    pub fn job(&mut self) {
+        self.tick_as(true);
+    }
+
+    fn tick_as(&mut self, is_job: bool) {
         self.publish();
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.note(name);
         }
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
+        turn.is_job = is_job;
         self.locks.tick(&mut turn);
         let is_over = turn.settling.is_over();
         self.has_settled(is_over);

@@ -303,7 +303,7 @@ impl Watch {
                 let mut others = self.holders(lock, now);
                 // A hand-over writes over a hold that is to go.
                 others.retain(|&other| other != owner && !self.is_to_go(lock, other));
-                // One for whom it was reserved has it again for a moment, to let go of it.
+                // One whose key has gone too early has it again for a moment, to let go of it.
                 others.retain(|&other| !self.is_withdrawn(other, &[lock]));
                 ensure(others.is_empty(), || {
                     format!("{owner} holds {lock:?} alone, beside {others:?}")
@@ -345,7 +345,7 @@ impl Watch {
 
     fn shared(&mut self, lock: Lock, owner: Owner, until: Ms, now: Ms) -> Verdict {
         let mode = self.modes.get(owner).copied();
-        // One for whom it was reserved has it again for a moment, to let go of it.
+        // One whose key has gone too early has it again for a moment, to let go of it.
         let lets_go = self.is_withdrawn(owner, &[lock]);
         let place = self.place(lock, now);
         let alone = place.alone.filter(|&(holder, _)| holder != owner);

@@ -1,0 +1,246 @@
+//! A key that a step of the wall clock has taken is written again by the next tick.
+
+use super::*;
+use crate::lock::Left;
+
+const MINUTE: i64 = 60_000;
+
+/// By the wall clock, after the step: when a hold of so long ends that was granted at 0.
+fn ends(ttl: Ms) -> Option<Ms> {
+    Some(START + ttl + MINUTE.unsigned_abs())
+}
+
+/// `ann` holds the lock for 100 ms, alone or together with others, and its key has gone by a step at 0.
+fn gone_too_early(how: &str, flavour: Flavour) -> Server {
+    let mut server = server_like(Flavour { says_how: true, ..flavour });
+    match how {
+        "alone" => _ = server.gets("ann", 100),
+        "of several" => _ = server.takes(&[OTHER, LOCK], alone("ann")),
+        "tied" => {
+            let client = server.connect();
+            server.takes(&[LOCK], Plea { session: true, client, ..alone("ann") });
+        }
+        "a place" => {
+            server.gets("zoe", 100);
+            server.asks(&[LOCK], in_queue(alone("ann"))).unwrap();
+            server.release(LOCK, "zoe").unwrap();
+            server.asks(&[LOCK], in_queue(alone("ann"))).unwrap();
+        }
+        "after a wait" => {
+            server.gets("zoe", 100);
+            let ann = server.waits("ann", 100);
+            server.release(LOCK, "zoe").unwrap();
+            server.turn();
+            assert!(server.was_granted(ann).is_some());
+        }
+        "limited" => _ = server.takes(&[LOCK], limited("ann", 2)),
+        _ => {
+            server.takes(&[LOCK], sharing("ann"));
+            server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ben") });
+        }
+    }
+    server.step(MINUTE);
+    server.expire_cycle(&LOCKS);
+    assert_eq!(server.keys.get(LOCK), None);
+    server
+}
+
+const WAYS: [&str; 7] =
+    ["alone", "of several", "tied", "a place", "after a wait", "limited", "shared"];
+
+fn left(server: &mut Server) -> Option<Ms> {
+    match server.check(LOCK, "ann").unwrap()? {
+        Left::Ms(left) => Some(left),
+        Left::Unlimited => None,
+    }
+}
+
+#[test]
+fn the_next_tick_writes_a_key_that_went_too_early_again_with_what_is_left() {
+    for way in WAYS {
+        for is_waited_for in [false, true] {
+            let mut server = gone_too_early(way, Flavour::default());
+            let zed = is_waited_for.then(|| server.queues(&[LOCK], alone("zed")));
+            server.happened();
+            assert_eq!(server.due(), Some(0), "{way}");
+            server.tick();
+            let key = server.keys.get(LOCK).unwrap();
+            assert_eq!(key.deadline, ends(100), "{way}");
+            if let Some(shares) = key.content.shares() {
+                let others = [("ben", 50)].into_iter().filter(|_| way == "shared");
+                let all = others.chain([("ann", 100)]);
+                let all = all.map(|(owner, ttl)| (owner.as_bytes().to_vec(), ends(ttl)));
+                assert_eq!(shares, all.collect(), "{way}");
+            }
+            assert_eq!(left(&mut server), Some(100), "{way}");
+            assert_eq!(server.replica, server.keys.keys, "{way}");
+            server.at(100);
+            assert!(zed.is_none_or(|zed| server.was_granted(zed).is_none()), "{way}");
+            assert_eq!(server.release(LOCK, "ann"), Ok(true), "{way}");
+            assert!(zed.is_none_or(|zed| server.was_granted(zed).is_some()), "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_job_writes_no_key_again_and_the_tick_after_it_does() {
+    for is_waited_for in [false, true] {
+        let mut server = gone_too_early("alone", Flavour::default());
+        if is_waited_for {
+            server.queues(&[LOCK], alone("zed"));
+        }
+        server.takes(&[OTHER], Plea { ttl: 1000, ..alone("cid") });
+        server.queues(&[OTHER], alone("zed"));
+        server.foreign(Write::Persist(OTHER));
+        assert!(server.has_job());
+        server.job();
+        assert_eq!(server.keys.get(LOCK), None);
+        assert_eq!(server.due(), Some(0));
+        server.tick();
+        assert_eq!(server.keys.get(LOCK).unwrap().deadline, ends(100));
+    }
+}
+
+#[test]
+fn what_others_have_put_in_its_place_before_the_tick_stays_and_the_hold_is_lost() {
+    for way in WAYS {
+        for there in [token("old", Some(START + 900_000)), no_lock(None)] {
+            let mut server = gone_too_early(way, Flavour::default());
+            // No event tells of it: no client waits.
+            server.keys.write(Write::Set(LOCK, there.clone()));
+            server.at(1);
+            assert_eq!(server.keys.get(LOCK), Some(&there), "{way}");
+            let lost = server.losses(1);
+            assert_eq!(lost[0].0.reason, Reason::Overwritten, "{way}");
+            assert!(!matches!(server.check(LOCK, "ann"), Ok(Some(_))), "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_a_swap_a_demotion_and_a_load_in_between_end_it_and_nothing_comes_back() {
+    let ends: [(&str, Deed); 4] = [
+        ("FLUSHALL", |server| server.foreign(Write::Flush(None))),
+        ("SWAPDB", |server| server.foreign(Write::Swap(0, 1))),
+        ("a demotion", |server| {
+            server.demote(false);
+            server.promote();
+        }),
+        ("a load", Server::reload),
+    ];
+    for way in WAYS {
+        for (what, end) in ends {
+            let mut server = gone_too_early(way, Flavour::default());
+            end(&mut server);
+            server.at(1);
+            assert_eq!(server.keys.get(LOCK), None, "{way}, {what}");
+            assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}, {what}");
+            server.gets("cid", 100);
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_has_left_in_between_takes_it_along() {
+    for way in WAYS {
+        let mut server = gone_too_early(way, Flavour { in_cluster: true, ..Flavour::default() });
+        server.locks.slots_left(&[0..=16_383]);
+        server.at(1);
+        assert_eq!(server.keys.get(LOCK), None, "{way}");
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
+    }
+}
+
+#[test]
+fn a_key_that_was_removed_on_purpose_before_or_after_does_not_come_back() {
+    for way in WAYS {
+        let mut server = gone_too_early(way, Flavour::default());
+        server.tick();
+        server.del(LOCK);
+        server.at(1);
+        assert_eq!(server.keys.get(LOCK), None, "{way}");
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
+    }
+    let mut server = server_like(Flavour { says_how: true, ..Flavour::default() });
+    server.gets("ann", 100);
+    server.del(LOCK);
+    server.step(MINUTE);
+    server.at(1);
+    assert_eq!(server.keys.get(LOCK), None);
+}
+
+#[test]
+fn while_nothing_may_be_written_it_is_held_all_the_same_and_it_is_written_soon_after() {
+    for way in WAYS {
+        for closed in [false, true] {
+            let mut server = gone_too_early(way, Flavour::default());
+            let refuse = |server: &mut Server, is_so: bool| match (closed, is_so) {
+                (false, _) => server.keys.paused = is_so,
+                (true, true) => _ = server.keys.closed.insert(LOCK),
+                (true, false) => server.keys.closed.clear(),
+            };
+            refuse(&mut server, true);
+            server.at(40);
+            assert_eq!(server.keys.get(LOCK), None, "{way}, {closed}");
+            assert_eq!(left(&mut server), Some(60), "{way}, {closed}");
+            refuse(&mut server, false);
+            server.at(60);
+            assert_eq!(server.keys.get(LOCK).unwrap().deadline, ends(100), "{way}, {closed}");
+            assert_eq!(server.happened().offences, [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn one_that_ends_before_it_may_be_written_is_over_and_forgotten() {
+    for way in WAYS {
+        let mut server = gone_too_early(way, Flavour::default());
+        server.keys.paused = true;
+        server.at(90);
+        server.lags_until(150);
+        server.keys.paused = false;
+        server.at(200);
+        assert_eq!(server.keys.get(LOCK), None, "{way}");
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
+        assert_eq!(server.due(), None, "{way}");
+    }
+}
+
+#[test]
+fn it_is_written_although_the_clock_is_set_back_before_the_tick() {
+    for way in WAYS {
+        for back in [MINUTE, 2 * MINUTE] {
+            let mut server = gone_too_early(way, Flavour::default());
+            server.step(-back);
+            server.tick();
+            let by_wall = (START + 100).saturating_add_signed(MINUTE - back);
+            assert_eq!(server.keys.get(LOCK).unwrap().deadline, Some(by_wall), "{way}");
+            assert_eq!(left(&mut server), Some(100), "{way}");
+        }
+    }
+}
+
+#[test]
+fn with_less_than_two_milliseconds_left_nothing_is_written() {
+    for (at, is_back) in [(98, true), (99, false)] {
+        let mut server = server_like(Flavour { says_how: true, ..Flavour::default() });
+        server.gets("ann", 100);
+        server.lags_until(at);
+        server.step(MINUTE);
+        server.expire_cycle(&[LOCK]);
+        server.tick();
+        assert_eq!(server.keys.get(LOCK).is_some(), is_back, "{at}");
+    }
+}
+
+#[test]
+fn a_break_in_between_ends_it() {
+    for way in WAYS {
+        let mut server = gone_too_early(way, Flavour::default());
+        let count = if way == "shared" { 2 } else { 1 };
+        assert_eq!(server.break_holds(LOCK, false), Ok(count), "{way}");
+        server.at(1);
+        assert_eq!(server.keys.get(LOCK), None, "{way}");
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
+    }
+}

@@ -1,0 +1,211 @@
+//! A lock whose key a step forward has taken: the key is written again at once, unless something else came first.
+
+use super::*;
+
+/// Whether the server takes writes. While it does not, a lock whose key went too early is held without one.
+fn takes_writes(client: &mut Client, takes: bool) {
+    let least = if takes { 0 } else { 1 };
+    assert_eq!(cmd!(client, "CONFIG", "SET", "min-replicas-to-write", least), "OK");
+}
+
+/// `a` holds each lock for a while, and the keys are gone: the server takes no writes.
+fn gone_too_early(server: &Server, client: &mut Client) -> Vec<Hold> {
+    let holds = hold_in_all_ways(server, client, WHILE);
+    takes_writes(client, false);
+    server.step_clock(MINUTE);
+    eventually("the server has found what has expired", || cmd!(client, "DBSIZE") == 0);
+    holds
+}
+
+#[test]
+fn keys_that_went_too_early_come_back_by_themselves() {
+    let server = Server::with().with_steps().append_only().start();
+    let replica = server.replica_with(Setup::new().with_steps());
+    let mut client = server.client();
+    for step in [MINUTE, DAY] {
+        let holds = hold_in_all_ways(&server, &mut client, WHILE);
+        for server in [&server, &replica] {
+            server.step_clock(step);
+        }
+        wait_until_all_keys_are_back(&mut client, &holds);
+        for hold in &holds {
+            let case = format!("{:?} after {step}", hold.way);
+            hold.assert_is_back(&case, &mut client, &hold.term);
+            assert_is_written(&case, hold.way, &server, &replica);
+            let [first, ..] = &hold.way.keys()[..] else { unreachable!() };
+            assert!(cmd!(client, "SET", first, "x", "NX", "PX", LONG).is_nil(), "{case}");
+        }
+        for hold in &holds {
+            client.release_all(&hold.way.keys(), "a");
+        }
+    }
+}
+
+/// A readonly command writes nothing, and needs no leave.
+#[test]
+fn while_the_server_takes_no_writes_a_lock_is_held_without_its_key_which_comes_back_afterwards() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = gone_too_early(&server, &mut client);
+    for hold in &holds {
+        let key = hold.way.key();
+        hold.term.assert_left(&key, || cmd!(client, "LOCK.CHECK", &key, "a"));
+        let info = cmd!(client, "LOCK.INFO", &key);
+        assert_eq!(info["holders"][0]["owner"], "a", "{key}");
+        assert_eq!(cmd!(client, "EXISTS", &key), 0, "{key}");
+    }
+    takes_writes(&mut client, true);
+    wait_until_all_keys_are_back(&mut client, &holds);
+    for hold in &holds {
+        hold.assert_is_back("afterwards", &mut client, &hold.term);
+    }
+}
+
+#[test]
+fn a_pause_holds_up_what_is_written_again_and_nothing_is_granted_meanwhile() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    let mut waiters: Vec<_> =
+        holds.iter().map(|hold| server.waiter_for(hold.way.key(), "w")).collect();
+    assert_eq!(cmd!(client, "CLIENT", "PAUSE", 60_000, "WRITE"), "OK");
+    server.step_clock(MINUTE);
+    for (hold, waiter) in holds.iter().zip(&mut waiters) {
+        let key = hold.way.key();
+        hold.term.assert_left(&key, || cmd!(client, "LOCK.CHECK", &key, "a"));
+        assert!(waiter.still_waits(), "{key}");
+    }
+    assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");
+    wait_until_all_keys_are_back(&mut client, &holds);
+    for (hold, waiter) in holds.iter().zip(&mut waiters) {
+        hold.assert_is_back("afterwards", &mut client, &hold.term);
+        client.release_all(&hold.way.keys(), "a");
+        waiter.answer().fence();
+    }
+}
+
+/// What others may do before the key is written again, in the instant in which writes are taken again.
+fn others(way: Way) -> Vec<(&'static str, Vec<Command>)> {
+    let of_each = |words: &dyn Fn(&str) -> Command| -> Vec<Command> {
+        way.keys().iter().map(|key| words(key)).collect()
+    };
+    vec![
+        ("SET NX", of_each(&|key| args!["SET", key, "old", "NX", "PX", LONG])),
+        ("RPUSH", of_each(&|key| args!["RPUSH", key, "precious"])),
+        ("FLUSHALL", vec![args!["FLUSHALL"]]),
+        ("SWAPDB", vec![args!["SWAPDB", 0, 8]]),
+        ("BREAK", of_each(&|key| args!["LOCK.BREAK", key])),
+        ("RELEASE", of_each(&|key| args!["LOCK.RELEASE", key, "a"])),
+    ]
+}
+
+#[test]
+fn what_comes_first_stays_and_no_key_comes_back() {
+    let server = stepped();
+    let mut client = server.client();
+    for way in Way::ALL {
+        for (what, deeds) in others(way) {
+            let case = format!("{what}, {way:?}");
+            way.take(&server, &mut client, WHILE);
+            takes_writes(&mut client, false);
+            server.step_clock(MINUTE);
+            eventually("its key has gone", || cmd!(client, "DBSIZE") == 0);
+            let mut commands = vec![args!["CONFIG", "SET", "min-replicas-to-write", 0]];
+            commands.extend(deeds);
+            let replies = client.transaction(&commands);
+            assert!(replies.iter().all(|reply| !reply.is_error("") && !reply.is_nil()), "{case}");
+            let there = cmd!(client, "DBSIZE");
+            eventually("what has to be done is done", || {
+                client.info("lock_memory")["lock_memory_tasks"] == "0"
+            });
+            assert_eq!(cmd!(client, "DBSIZE"), there, "{case}");
+            for key in way.keys() {
+                match what {
+                    "SET NX" => {
+                        assert_eq!(client.holder(&key), "old", "{case}");
+                        assert_eq!(cmd!(client, "LOCK.RENEW", &key, "a", LONG), 0, "{case}");
+                        let lost = cmd!(client, "LOCK.LOG", 1);
+                        assert_eq!(lost[0]["reason"], "overwritten", "{case}");
+                    }
+                    "RPUSH" => assert_eq!(cmd!(client, "LRANGE", &key, 0, -1).items().len(), 1),
+                    _ => {
+                        assert!(cmd!(client, "LOCK.CHECK", &key, "a").is_nil(), "{case}");
+                        client.acquire(&key, "n");
+                    }
+                }
+            }
+            cmd!(client, "FLUSHALL");
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_leaves_takes_along_what_was_held_without_a_key() {
+    let cluster =
+        Cluster::with(2, |setup| setup.with_steps().config("cluster-node-timeout 1000000000"));
+    for more in [&[][..], &["SHARED"]] {
+        let key = cluster.key_on(0, "key");
+        let mut client = cluster.client(0);
+        client.run(&ask(&key, "a", WHILE, more)).fence();
+        takes_writes(&mut client, false);
+        cluster.node(0).step_clock(MINUTE);
+        eventually("its key has gone", || cmd!(client, "DBSIZE") == 0);
+        assert!(cmd!(client, "LOCK.CHECK", &key, "a").int() > 0);
+        let slot = cluster.slot_of(&key);
+        cluster.set_importing(slot, 0, 1);
+        cluster.set_migrating(slot, 0, 1);
+        cluster.set_slot_owner(slot, 0, 1);
+        takes_writes(&mut client, true);
+        cluster.client(1).acquire(&key, "n");
+        eventually("what has to be done is done", || {
+            client.info("lock_memory")["lock_memory_tasks"] == "0"
+        });
+        assert_eq!(cmd!(client, "DBSIZE"), 0);
+        cluster.client(1).release(&key, "n");
+        cluster.node(0).step_clock(-MINUTE);
+        // The slot comes back.
+        cluster.set_importing(slot, 1, 0);
+        cluster.set_migrating(slot, 1, 0);
+        cluster.set_slot_owner(slot, 1, 0);
+        client.acquire(&key, "n");
+        client.release(&key, "n");
+    }
+}
+
+/// What this process has granted it knows no more after it, so the keys say who holds what.
+#[test]
+fn a_load_and_a_demotion_forget_a_lock_whose_key_went_too_early() {
+    for way in ["DEBUG RELOAD", "a demotion"] {
+        let server = stepped();
+        let mut client = server.client();
+        gone_too_early(&server, &mut client);
+        if way == "DEBUG RELOAD" {
+            assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
+        } else {
+            assert_eq!(cmd!(client, "REPLICAOF", "127.0.0.1", 1), "OK");
+            server.promote();
+            server.wait_for_role(Role::Master);
+        }
+        takes_writes(&mut client, true);
+        for way in Way::ALL {
+            client.acquire(way.key(), "n");
+        }
+    }
+}
+
+#[test]
+fn what_is_held_while_the_data_are_loaded_anew_ends_by_the_wall_clock() {
+    let server = stepped();
+    let mut client = server.client();
+    let keys: Vec<_> =
+        (hold_in_all_ways(&server, &mut client, WHILE).iter()).map(|hold| hold.way.key()).collect();
+    assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
+    for key in &keys {
+        assert!(cmd!(client, "LOCK.CHECK", key, "a").int() > 0, "{key}");
+        assert!(client.run(&ask(key, "n", LONG, &[])).is_nil(), "{key}");
+    }
+    server.step_clock(MINUTE);
+    for key in &keys {
+        client.acquire(key, "n");
+    }
+}
