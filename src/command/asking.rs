@@ -175,7 +175,12 @@ pub fn ask<'w>(
         Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
         Err(Refusal::HoldsSome) => return Err(Fault::HoldsSome),
         Err(Refusal::NoUpgrade) => return Err(Fault::NoUpgrade),
-        Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
+        Err(Refusal::OneWait(names)) => {
+            let mut names = names.iter();
+            let known = names.find(|name| call.caller.may_read(name.borrow()));
+            return Err(Fault::OneWait(known.map_or_else(another_lock, |name| shown(&name.key))));
+        }
+        Err(Refusal::Unheard(name)) => return Err(Fault::Unheard(shown(&name.key))),
         Err(Refusal::Deadlock(deadlock)) => {
             return Err(Fault::Deadlock(deadlock::in_words(&deadlock, &|name| {
                 call.caller.may_read(name)
@@ -185,6 +190,11 @@ pub fn ask<'w>(
     Ok(Outcome::Reply(in_words(outcome)))
 }
 
+/// One that the caller may not read.
+fn another_lock() -> String {
+    "another lock".to_owned()
+}
+
 fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
@@ -192,6 +202,7 @@ fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
         WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
         WaitOutcome::SentAway => SENT_AWAY,
         WaitOutcome::NoUpgrade => Reply::Error(Cow::Owned(Fault::NoUpgrade.to_string())),
+        WaitOutcome::Replaced => Reply::Error(Cow::Owned(Fault::Replaced.to_string())),
     }
 }
 

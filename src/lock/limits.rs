@@ -2,9 +2,6 @@
 
 use crate::lock::words::Ms;
 
-/// In how many queues one owner may wait at once, by all of its requests together.
-pub const MOST_QUEUES: u64 = 4096;
-
 /// The largest `max_sharers`: what is done to each holder of a shared lock takes time.
 pub const MOST_SHARERS: u64 = 1_000;
 

@@ -1,8 +1,10 @@
 //! A request for a lock: its owner, mode and ttl, how it waits, and its outcome.
 
+use std::rc::Rc;
+
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
-use crate::lock::words::{Fence, Mode, Ms, Ticket};
+use crate::lock::words::{Fence, Mode, Ms, Name, Ticket};
 
 /// A request for a lock, or for several at once.
 #[derive(Clone, Copy, Debug)]
@@ -101,12 +103,14 @@ pub enum Refusal {
     QueueFull,
     /// This many wait in one of its queues, and it was not to wait behind so many.
     Behind(u64),
-    /// Its owner would wait in too many queues at once.
-    TooManyQueues,
     /// It asks for a place, but its owner holds one of the locks already.
     HoldsSome,
     /// Its owner shares one of the locks and asks for it alone: such an upgrade does not wait.
     NoUpgrade,
+    /// Its owner waits for these locks already, and they are others.
+    OneWait(Rc<[Name]>),
+    /// It would have to wait, and asks for a lock that its owner was granted and has not heard of.
+    Unheard(Name),
 }
 
 impl From<NotALock> for Refusal {

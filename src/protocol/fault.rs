@@ -1,7 +1,7 @@
 //! What can be wrong with a command, in the server's own words where it has any.
 
 use super::args::{LONGEST_TEXT, MOST_KEYS};
-use crate::lock::{LONGEST_OWNER, MOST_QUEUES, Ms, NotALock};
+use crate::lock::{LONGEST_OWNER, Ms, NotALock};
 
 /// Why a command was refused. Nothing has been changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -64,8 +64,6 @@ pub enum Fault {
     /// More wait than the request was to wait behind: so many, and so many it would have.
     #[error("QUEUEFULL {0} waiting in the queue, and MAXQUEUE is {1}")]
     Behind(u64, u64),
-    #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
-    TooManyQueues,
     #[error(
         "ERR QUEUE can't wait for a lock that its owner holds already: release it first, or wait with BLOCK"
     )]
@@ -74,6 +72,16 @@ pub enum Fault {
         "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: release it first, or try again"
     )]
     NoUpgrade,
+    /// Which lock its owner waits for, if the caller may know that.
+    #[error(
+        "ONEWAIT this owner waits for {0} already: LOCK.RELEASE that first, or ask for all of them by one LOCK.MACQUIRE"
+    )]
+    OneWait(String),
+    /// Which lock its owner was granted.
+    #[error("ONEWAIT this owner was granted {0} and has not heard of that: ask for it first")]
+    Unheard(String),
+    #[error("REPLACED another request of this owner waits instead of this one")]
+    Replaced,
     #[error(
         "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"
     )]

@@ -169,6 +169,6 @@ impl Module {
     fn give_up(&self, ticket: Ticket) {
         _ = self.waiting.remove(ticket);
         self.sent_on.forget(ticket);
-        _ = self.change_alone(|locks| locks.give_up(ticket));
+        _ = self.change_alone(|locks| locks.forget_client(ticket));
     }
 }

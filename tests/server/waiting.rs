@@ -1,5 +1,6 @@
 //! Waiting for a lock: who is served, when, and what ends a wait.
 
+mod one_wait;
 mod unblocked;
 
 use crate::support::*;

@@ -29,10 +29,12 @@ use crate::lock::words::{Mode, Name, Now, Ticket};
 
 /// What is searched: who waits, as of now, where no more than `max_sharers` may share a lock.
 #[derive(Clone, Copy)]
-struct Scene<'a> {
-    waiting: &'a Waiting,
-    max_sharers: u64,
-    now: Now,
+pub struct Scene<'a> {
+    pub waiting: &'a Waiting,
+    /// A request that is given up for the one that is judged: it is as if it were gone.
+    pub without: Option<Ticket>,
+    pub max_sharers: u64,
+    pub now: Now,
 }
 
 impl<'a> Scene<'a> {
@@ -52,32 +54,22 @@ impl<'a> Scene<'a> {
             })
         };
         waiter.is_up(now)
+            || self.without == Some(ticket)
             || waiter.mode == Mode::Exclusive
                 && waiting.may_be_in_the_way(ticket)
                 && waiter.names.iter().any(is_shared)
     }
-}
 
-impl Waiting {
-    /// Can it be seen at once that this waiter, which has just come and whose owner waits by so many requests, closes
-    /// no deadlock? Another would have to wait for its owner: for what that holds, or because another of its requests
-    /// comes first. There is no request behind the last one in a queue.
-    pub fn closes_nothing(&self, ticket: Ticket, requests: usize) -> bool {
-        self.are_of_one() || (requests < 2 && !self.may_be_in_the_way(ticket))
-    }
-
-    /// The deadlock that this waiter, which has just come, closes.
+    /// The deadlock that this waiter closes, which has just come or woken.
     pub fn deadlock_of(
-        &self,
+        self,
         ticket: Ticket,
-        max_sharers: u64,
-        now: Now,
         steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
-        let Some(Waiter { owner, .. }) = self.waiter(ticket) else {
+        let scene = self;
+        let Some(Waiter { owner, .. }) = self.waiting.waiter(ticket) else {
             return Ok(None);
         };
-        let scene = Scene { waiting: self, max_sharers, now };
         let reach = Reach::from(scene, owner).everywhere(steps)?;
         if reach.came_back() != Some(false) {
             return Ok(reach.way_back());
@@ -88,5 +80,14 @@ impl Waiting {
             return Ok(None);
         }
         Reach::from(scene, owner).shortest_way_back(served, steps)
+    }
+}
+
+impl Waiting {
+    /// Can it be seen at once that this waiter, which has just come and whose owner waits by so many requests, closes
+    /// no deadlock? Another would have to wait for its owner: for what that holds, or because another of its requests
+    /// comes first. There is no request behind the last one in a queue.
+    pub fn closes_nothing(&self, ticket: Ticket, requests: usize) -> bool {
+        self.are_of_one() || (requests < 2 && !self.may_be_in_the_way(ticket))
     }
 }

@@ -202,7 +202,7 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners for whom a request waits: other holders, and those of requests that come before.
     fn follow(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let Scene { waiting, max_sharers, now } = self.scene;
+        let Scene { waiting, max_sharers, now, .. } = self.scene;
         let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
             return Ok(());
         };

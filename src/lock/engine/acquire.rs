@@ -4,7 +4,7 @@ use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::News;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Acquired, NameRef, NotALock, Patience, Refusal, Request};
+use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
@@ -19,38 +19,34 @@ impl Locks {
                 self.meet(turn, name);
             }
         }
-        if let Patience::Place(lease) = request.patience {
-            // Where no client waits, a free lock is granted at once, and needs no place.
-            if let (&[name], false) = (names, self.waiting.has_queues())
-                && let fit @ Fit::Open { keeps: None } =
-                    self.fit(turn, name, request.terms.owner, request.terms.mode, true)?
-            {
-                return self.take_or_wait(turn, &[Part { name, fit }], request);
+        let mut own = None;
+        if self.waiting.has_queues() {
+            own = self.own_wait(turn, names, request);
+            for &name in names {
+                self.settle_queue(turn, name);
             }
-            return self.ask(turn, names, request, &lease);
-        }
-        for &name in names {
-            self.settle_queue(turn, name);
+            own = own.filter(|&own| self.waiting.has_not_ended(own));
         }
         if let &[name] = names {
-            let in_turn = self.waiting.nothing_waits_for(name);
+            let in_turn = self.waiting.would_come_first(name, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            return self.take_or_wait(turn, &[Part { name, fit }], request);
+            return self.take_or_wait(turn, &[Part { name, fit }], request, own);
         }
-        let parts = self.parts(turn, names, request)?;
-        self.take_or_wait(turn, &parts, request)
+        let parts = self.parts(turn, names, request, own)?;
+        self.take_or_wait(turn, &parts, request, own)
     }
 
-    /// How each of the locks fits this request.
-    pub(in crate::lock) fn parts<'n>(
+    /// How each of the locks fits this request, whose owner waits by `own`: as if that were in no queue.
+    fn parts<'n>(
         &mut self,
         turn: &mut Turn<'_>,
         names: &[NameRef<'n>],
         request: &Request<'_>,
+        own: Option<Ticket>,
     ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.waiting.nothing_waits_for(name);
+            let in_turn = self.waiting.would_come_first(name, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
             parts.push(Part { name, fit });
         }
@@ -58,39 +54,49 @@ impl Locks {
     }
 
     #[inline]
-    pub(in crate::lock) fn take_or_wait(
+    fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
         parts: &[Part<'_>],
         request: &Request<'_>,
+        own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
-        // An owner that gets more while it waits for another lock may close a circle that no search has seen.
+        let is_shut = parts.iter().any(|part| part.fit.is_shut());
         let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
-        let is_asked = |name: NameRef<'_>| parts.iter().any(|part| part.name == name);
-        let is_held_up =
-            is_upgrade && self.waiting.waits_beside(request.terms.owner, is_asked, turn.now);
-        if is_held_up || parts.iter().any(|part| part.fit.is_shut()) {
-            if is_upgrade && request.patience != Patience::Try {
-                return Err(Refusal::NoUpgrade);
-            }
+        let is_place = matches!(request.patience, Patience::Place(_));
+        let is_held = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
+        // An owner that gets more while it waits for another lock may close a circle that no search has seen.
+        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(own, parts));
+        if is_held_up && request.patience != Patience::Try {
+            return Err(Refusal::NoUpgrade);
+        }
+        if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
+            return Err(Refusal::HoldsSome);
+        }
+        if is_held_up || is_shut {
             for part in parts {
                 if part.fit.is_shut() {
                     self.adopt_orphan(turn, part.name);
                 }
             }
-            let may_wait = matches!(request.patience, Patience::Until(_) | Patience::Forever)
-                && !self.limits.drain;
-            if !may_wait {
+            if request.patience == Patience::Try || self.limits.drain {
                 return Ok(self.count_busy());
             }
-            return (self.enroll(turn, parts, request, None)).map(Acquired::Waiting);
+            return self.wait(turn, parts, request, own);
         }
         let fence = self.take(turn, parts, &request.terms, News::Told);
-        // Other requests of this owner may wait for what it holds now, and the hold may end at
-        // another time than the queue's alarm is set for.
+        // The wait of this owner may be for what it holds now, and the hold may end at another time than the queue's
+        // alarm is set for.
         for part in parts {
             self.settle_queue(turn, part.name);
         }
         Ok(Acquired::Held(fence))
+    }
+
+    /// Does the owner wait, by this request of its, for any lock but these?
+    fn waits_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
+        let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
+        let own = own.and_then(|own| self.waiting.waiter(own));
+        own.is_some_and(|own| !own.names.iter().all(is_asked))
     }
 }

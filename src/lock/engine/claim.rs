@@ -119,8 +119,7 @@ impl Locks {
         }
     }
 
-    /// Puts a granted place back into its queues, in order of its ticket, if it does not hold all its locks
-    /// any more. For an owner that asks again.
+    /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that asks again.
     pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waiter(ticket) else {
             return;
@@ -141,7 +140,7 @@ impl Locks {
             for name in &*names {
                 self.end_what_is_left(turn, name.borrow(), &owner, fence);
             }
-            self.waiting.wake(ticket);
+            self.end_if_its_owner_waits(ticket);
         }
     }
 
@@ -210,6 +209,9 @@ impl Locks {
             self.end_hold(turn, name.borrow(), &owner, hold);
         }
         self.lose_grant(ticket);
+        if self.end_if_its_owner_waits(ticket) {
+            return;
+        }
         if !is_unheard && self.waiting.places().is_extended(time, turn.now) {
             self.waiting.wake(ticket);
         }

@@ -1,7 +1,6 @@
 //! What commands, events and ticks do to locks: they bring together who holds a lock and who waits for it.
 
 pub mod acquire;
-pub mod ask;
 pub mod breaking;
 pub mod check;
 pub mod claim;
@@ -12,6 +11,7 @@ pub mod grant;
 pub mod locks;
 pub mod lost;
 pub mod outbox;
+mod own_wait;
 pub mod pass_on;
 pub mod release;
 pub mod renew;

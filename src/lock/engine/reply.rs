@@ -20,7 +20,11 @@ pub struct End {
 impl Locks {
     /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
     /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
-    pub fn outcome(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
+    pub fn outcome(&mut self, handle: Ticket) -> Option<WaitOutcome<'_>> {
+        if let Some(is_to_be_told) = self.waiting.tell_replaced(handle) {
+            return is_to_be_told.then_some(WaitOutcome::Replaced);
+        }
+        let ticket = self.waiting.wait_of_client(handle)?;
         // Before its state is changed, since only a waiter in state `Waiting` is taken out of its queues.
         self.waiting.end_wait(ticket);
         let waiter = self.waiting.waiter_mut(ticket)?;
@@ -45,25 +49,35 @@ impl Locks {
 
     /// The reply to this waiter is in its client's output buffer before the wait has ended. If it was granted
     /// its locks, that is confirmed once the turn of the server's loop is over.
-    pub fn reply_stays(&mut self, ticket: Ticket) {
-        if (self.waiting.waiter(ticket)).is_some_and(Waiter::is_granted) {
-            self.replied.push(ticket);
-        }
+    pub fn reply_stays(&mut self, handle: Ticket) {
+        let ticket = self.waiting.wait_of_client(handle);
+        let is_granted =
+            |&ticket: &Ticket| self.waiting.waiter(ticket).is_some_and(Waiter::is_granted);
+        self.replied.extend(ticket.filter(is_granted));
     }
 
     /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
-    pub fn reply_again(&mut self, ticket: Ticket) -> bool {
-        let decided =
-            (self.waiting.waiter(ticket)).is_some_and(|waiter| waiter.state() != State::Waiting);
+    pub fn reply_again(&mut self, handle: Ticket) -> bool {
+        let ticket = self.waiting.wait_of_client(handle);
+        let waiter = ticket.and_then(|ticket| self.waiting.waiter(ticket));
+        let decided = waiter.is_some_and(|waiter| waiter.state() != State::Waiting)
+            || self.waiting.is_replaced(handle);
         if decided {
-            self.outbox.to_reply.push(ticket);
+            self.outbox.to_reply.push(handle);
         }
         decided
     }
 
     /// The server has ended the wait: the waiter is forgotten. A grant that was not delivered is given back
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
-    pub fn ended(&mut self, ticket: Ticket, end: End) {
+    pub fn ended(&mut self, handle: Ticket, end: End) {
+        // What becomes of a client that was replaced does not touch the wait.
+        if self.waiting.forget_replaced(handle) {
+            return;
+        }
+        let Some(ticket) = self.waiting.wait_of_client(handle) else {
+            return;
+        };
         self.waiting.end_wait(ticket);
         let Some(waiter) = self.waiting.forget(ticket) else {
             return;

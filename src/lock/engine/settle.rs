@@ -326,7 +326,7 @@ impl Locks {
         let Some(waiter) = self.waiting.waiter(ticket) else {
             return false;
         };
-        let Some(denial) = waiter.denial(turn, ticket) else {
+        let Some(denial) = waiter.denial(turn, self.waiting.client_of(ticket)) else {
             return false;
         };
         // No reply is sent to the owner of a place.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::lock::budget::Budget;
+use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::fit::Part;
@@ -19,8 +20,8 @@ use crate::lock::words::{Acquired, Lease, Name, NameRef, Patience, Refusal, Requ
 const MOST_LOOKS: usize = 64;
 
 impl Locks {
-    /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is
-    /// a place that its owner gives up for this request.
+    /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is the wait
+    /// that its owner gives up for it: it is judged as if that were gone.
     pub(in crate::lock) fn enroll(
         &mut self,
         turn: &mut Turn<'_>,
@@ -40,8 +41,7 @@ impl Locks {
         let newcomer = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
         let place = match request.patience {
             Patience::Place(Lease { length, command, .. }) => {
-                let asker = turn.keys.asker(command);
-                Some(Box::new(Place { length, notify: None, asker, claim_ends: 0 }))
+                Some(Box::new(Place::new(length, turn.keys.asker(command))))
             }
             _ => None,
         };
@@ -55,25 +55,31 @@ impl Locks {
         }
         // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
         turn.settling.forget_joined();
-        let found = if self.waiting.closes_nothing(ticket, requests) {
-            Ok(None)
-        } else {
-            self.deadlock_now(turn, ticket)
-        };
-        match found {
-            Ok(None) => {}
-            Ok(Some(deadlock)) => {
-                self.give_up(ticket);
-                count(&mut self.counts.deadlocks, 1);
-                return Err(Refusal::Deadlock(deadlock));
-            }
-            Err(too_long) => {
-                self.give_up(ticket);
-                return Err(too_long.into());
-            }
+        if !self.waiting.closes_nothing(ticket, requests)
+            && let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of)
+        {
+            self.give_up(ticket);
+            return Err(refusal);
         }
         self.counts.note_waiting(self.waiting.count_waiting());
         Ok(ticket)
+    }
+
+    /// Refuses a request that has just come, or a place that has just woken, if it would wait for itself; as if
+    /// `without` were gone.
+    pub(in crate::lock) fn refuse_deadlock(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        without: Option<Ticket>,
+    ) -> Result<(), Refusal> {
+        match self.deadlock_now(turn, ticket, without)? {
+            None => Ok(()),
+            Some(deadlock) => {
+                count(&mut self.counts.deadlocks, 1);
+                Err(Refusal::Deadlock(deadlock))
+            }
+        }
     }
 
     /// Checks that the request would wait behind fewer than `most` others in each of its queues, once its owner
@@ -84,7 +90,7 @@ impl Locks {
         most: u64,
         instead_of: Option<Ticket>,
     ) -> Result<(), Refusal> {
-        // The place that is given up stands in the same queues.
+        // The wait that is given up stands in the same queues.
         let given_up = instead_of.is_some_and(|ticket| self.waiting.is_waiting(ticket));
         for &Part { name, fit, .. } in parts {
             // It waits for nothing in the queue of a lock that its owner holds, or could have.
@@ -108,6 +114,7 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
+        without: Option<Ticket>,
     ) -> Result<Option<Deadlock>, TooLong> {
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
         let waiter = self.waiting.waiter(ticket);
@@ -117,8 +124,9 @@ impl Locks {
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
             let mut steps = self.searches.begin(turn.now);
-            let found =
-                (self.waiting).deadlock_of(ticket, self.limits.max_sharers, turn.now, &mut steps);
+            let (max_sharers, now) = (self.limits.max_sharers, turn.now);
+            let scene = Scene { waiting: &self.waiting, without, max_sharers, now };
+            let found = scene.deadlock_of(ticket, &mut steps);
             self.searches.end(&steps);
             let found = found?;
             let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
@@ -172,20 +180,29 @@ impl Locks {
             count(&mut self.counts.wait_timeouts, 1);
         }
         if self.waiting.decided(ticket, outcome) {
-            self.outbox.to_reply.push(ticket);
+            self.outbox.to_reply.push(self.waiting.client_of(ticket));
         }
         moved_up
     }
 
-    /// Removes a waiter whose client can't be blocked after all, and counts it as busy, like a request that
-    /// does not wait.
-    pub fn cannot_wait(&mut self, ticket: Ticket) {
-        self.give_up(ticket);
+    /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
+    /// not wait.
+    pub fn cannot_wait(&mut self, handle: Ticket) {
+        self.forget_client(handle);
         count(&mut self.counts.busy, 1);
     }
 
+    /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
+    pub fn forget_client(&mut self, handle: Ticket) {
+        if !self.waiting.forget_replaced(handle)
+            && let Some(ticket) = self.waiting.wait_of_client(handle)
+        {
+            self.give_up(ticket);
+        }
+    }
+
     /// Removes a waiter, without an outcome, from its queues and altogether.
-    pub fn give_up(&mut self, ticket: Ticket) {
+    pub(in crate::lock) fn give_up(&mut self, ticket: Ticket) {
         let moved_up = self.waiting.leave(ticket);
         self.waiting.settle_later(moved_up);
         self.waiting.forget(ticket);

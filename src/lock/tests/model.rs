@@ -111,6 +111,8 @@ impl Hold {
 #[derive(Clone, Debug)]
 pub struct Waiter {
     pub ticket: Ticket,
+    /// Where it stands among all: by the ticket of the request that has begun this wait.
+    pub since: Ticket,
     pub locks: Vec<Lock>,
     pub plea: Plea,
     /// Its user has lost the right to what it waits for.
@@ -129,13 +131,17 @@ impl Waiter {
 /// How often rare things came about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// A waiter came to hold a lock through another client: by a foreign write, or by another waiter
-    /// of its owner.
+    /// A waiter came to hold a lock through another client: by a foreign write.
     pub adopted: u64,
-    pub joined: u64,
     pub upgraded: u64,
     /// Waits that have ended because their owners came to share what they want alone.
     pub ended_upgrades: u64,
+    /// Waits that were taken over, in the same mode and in another one; and requests that were refused because their
+    /// owners wait for other locks, or have not heard of a grant.
+    pub taken_over: u64,
+    pub other_modes: u64,
+    pub one_waits: u64,
+    pub not_heard_of: u64,
     pub closed: u64,
     pub unheard: u64,
     pub several_waited: u64,
@@ -186,6 +192,8 @@ pub struct Model {
     /// Was nothing left to do when this moment began, and has the core come back to every lock?
     was_resting: bool,
     counted: Counted,
+    /// Whose waits others have taken over in this moment.
+    replaced: Vec<Ticket>,
     pub tally: Tally,
 }
 
@@ -210,6 +218,7 @@ impl Model {
             is_stepping: false,
             was_resting: true,
             counted: Counted::default(),
+            replaced: Vec::new(),
             tally: Tally::default(),
         }
     }
@@ -264,10 +273,16 @@ impl Model {
 
     /// Does this owner wait for any lock but these? Surely, or only perhaps?
     fn waits_beside(&self, owner: Owner, locks: &[Lock], surely: bool) -> bool {
-        self.queue.iter().any(|one| {
+        self.wait_of(owner, locks).is_some_and(|one| {
             let is_beside = one.locks.iter().any(|lock| !locks.contains(lock));
-            one.plea.owner == owner && is_beside && (!surely || self.lives(one))
+            is_beside && (!surely || self.lives(one))
         })
+    }
+
+    /// The one wait of this owner in the database of these locks.
+    fn wait_of(&self, owner: Owner, locks: &[Lock]) -> Option<&Waiter> {
+        let mut its = self.queue.iter().filter(|one| one.plea.owner == owner);
+        its.find(|one| one.locks[0].0 == locks[0].0)
     }
 
     /// This one waits no more.

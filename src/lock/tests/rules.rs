@@ -12,6 +12,7 @@ mod hearing;
 mod holding;
 mod limiting;
 mod losing;
+mod one_wait;
 mod places;
 mod refusing;
 mod remembering;
@@ -278,7 +279,7 @@ impl Plain for Server {
     fn was_granted(&self, ticket: Ticket) -> Option<Fence> {
         match self.told.get(&ticket)? {
             Told::Granted(_, fence) => Some(*fence),
-            Told::TimedOut | Told::Denied | Told::SentAway | Told::NoUpgrade => None,
+            _ => None,
         }
     }
 }

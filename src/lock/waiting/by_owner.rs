@@ -1,9 +1,7 @@
-//! The requests of each owner: which of them wait, in how many queues they stand, and how many that may
-//! be.
+//! The requests of each owner, and which of them wait.
 
 use std::rc::Rc;
 
-use crate::lock::limits::MOST_QUEUES;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::{State, Waiter};
 use crate::lock::words::{Limits, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket};
@@ -52,22 +50,6 @@ impl Waiting {
         self.waits.of(self.print_of(owner)).count()
     }
 
-    /// Does this owner wait for any lock that is not asked for, if only by a place that sleeps?
-    pub fn waits_beside(
-        &self,
-        owner: &[u8],
-        is_asked: impl Fn(NameRef<'_>) -> bool,
-        now: Now,
-    ) -> bool {
-        let waits = |waiter: &Waiter| {
-            *waiter.owner == *owner
-                && (!waiter.is_up(now) || waiter.state() == State::Asleep)
-                && !waiter.names.iter().all(|name| is_asked(name.borrow()))
-        };
-        let mut its = self.waits.of(self.print_of(owner));
-        its.any(|ticket| self.waiters.get(&ticket).is_some_and(waits))
-    }
-
     pub fn does_wait(&self, owner: &[u8]) -> bool {
         self.tickets_of(owner).next().is_some()
     }
@@ -108,13 +90,7 @@ impl Waiting {
         };
         let wanted = names.len();
         let print = self.print_of(request.terms.owner);
-        let of_owner = (self.tickets_by(print, request.terms.owner))
-            .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
-            .sum::<usize>();
-        if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
-            return Err(Refusal::TooManyQueues);
-        }
-        // The place that is given up stands in the same queues.
+        // The wait that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
         let places = self.waits.entries.saturating_sub(given_up);
         // A place may fall asleep, and no more entries may sleep than may wait.
@@ -126,7 +102,8 @@ impl Waiting {
                     is_within(queue.len().saturating_sub(here), 1, limits.max_waiters)
                 })
             });
-        let newcomer = Newcomer { print, waits_already: of_owner > 0 };
+        let waits_already = self.tickets_by(print, request.terms.owner).next().is_some();
+        let newcomer = Newcomer { print, waits_already };
         has_room.then_some(newcomer).ok_or(Refusal::QueueFull)
     }
 

@@ -8,6 +8,7 @@ mod leave;
 pub mod place;
 pub mod queue;
 pub mod report;
+pub mod take_over;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -25,6 +26,7 @@ use crate::lock::waiting::queue::waiter::FOREVER;
 use crate::lock::waiting::queue::waiters::Waiters;
 use crate::lock::waiting::queue::waits::Waits;
 use crate::lock::waiting::queue::{Queue, State, Waiter};
+use crate::lock::waiting::take_over::Handles;
 use crate::lock::words::{Db, Ms, Name, NameRef, Now, Request, Secret, Ticket};
 
 /// All requests that wait.
@@ -37,6 +39,7 @@ pub struct Waiting {
     places: Places,
     /// Indexes of the requests that wait: by owner, by age, by the end of their time.
     waits: Waits,
+    handles: Handles,
     in_the_way: InTheWay,
     calendar: Calendar,
     classes: Classes,
@@ -50,6 +53,7 @@ impl Waiting {
             waiters: Waiters::default(),
             places: Places::default(),
             waits: Waits::default(),
+            handles: Handles::default(),
             in_the_way: InTheWay::default(),
             calendar: Calendar::default(),
             classes: Classes::default(),
@@ -136,7 +140,8 @@ impl Waiting {
     }
 
     /// Returns the key of the first lock of a waiter that ends without a grant and has yet to be replied to.
-    pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
+    pub fn empty_handed(&self, handle: Ticket) -> Option<Rc<[u8]>> {
+        let ticket = self.wait_of_client(handle)?;
         let waiter = self.waiters.get(&ticket)?;
         let has_nothing = match waiter.state() {
             State::TimedOut
@@ -210,6 +215,7 @@ impl Waiting {
         let waiter = self.waiters.remove(&ticket)?;
         self.waits.by_owner.remove((waiter.print, ticket));
         self.waits.denials.remove(&ticket);
+        self.handles.forget(ticket);
         self.waiters.give_back_room();
         Some(waiter)
     }
@@ -313,6 +319,7 @@ impl Waiting {
         for ticket in tickets {
             write!(to, "{ticket:?}{:?}", self.waiters.get(&ticket))?;
         }
+        write!(to, "{:?}", self.handles)?;
         let in_the_way = self.in_the_way.sorted();
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
         write!(to, "{in_the_way:?}{:?}", sent_away.count())?;

@@ -78,7 +78,7 @@ impl Waiting {
         let [noted, alarms] = self.calendar.counts();
         Remembered {
             queues: self.count_queues(),
-            waiters: self.waiters.len(),
+            waiters: self.waiters.len().saturating_add(self.handles.len()),
             owners: sum(&[self.waits.by_owner.len(), self.in_the_way.len()]),
             alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
             tasks: sum(&[noted, self.places.messages.len(), self.places.endings.len(), unseen]),

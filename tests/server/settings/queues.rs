@@ -58,29 +58,3 @@ fn a_request_beyond_the_places_of_all_queues_is_answered_queuefull() {
     one.answer().fence();
     let _next = server.waiter_for("z", "w4");
 }
-
-/// Whatever the settings say.
-#[test]
-fn one_owner_stands_in_4096_queues_and_no_more() {
-    let server = Server::start();
-    let mut client = server.client();
-    set(&mut client, "max-waiters", 0);
-    set(&mut client, "max-waiters-total", 0);
-    let keys: Vec<String> = (0..64).map(|number| format!("k{number}")).collect();
-    client.acquire_all(&keys, "a");
-    let mut waiters: Vec<_> = (0..64).map(|_| server.waiter_for_all(&keys, "w")).collect();
-    let full = "QUEUEFULL this owner would stand in more than 4096 queues at once";
-    for request in [blocking("k0", "w"), macquire_waiting(&keys, "w")] {
-        assert_eq!(client.run(&request), Value::Error(full.to_owned()));
-    }
-    assert_eq!(client.info("lock")["lock_queue_places"], "4096");
-    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k0", "w", LONG), Value::Nil);
-    let other = server.waiter_for("k0", "another");
-    waiters.pop().expect("there are 64").close();
-    eventually("one has left", || client.queue("k0").len() == 64);
-    other.close();
-    eventually("the other has left", || client.queue("k0").len() == 63);
-    let last = server.waiter_for("k0", "w");
-    drop((last, waiters));
-    eventually("all have left", || client.info("lock")["lock_queue_places"] == "0");
-}

@@ -83,7 +83,10 @@ impl AddAssign for Counts {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.adopted += other.adopted;
-        self.joined += other.joined;
+        self.taken_over += other.taken_over;
+        self.other_modes += other.other_modes;
+        self.one_waits += other.one_waits;
+        self.not_heard_of += other.not_heard_of;
         self.upgraded += other.upgraded;
         self.ended_upgrades += other.ended_upgrades;
         self.closed += other.closed;
@@ -117,7 +120,10 @@ impl Counts {
             ("unheard", rare.unheard),
             ("refused", self.refused),
             ("held by another's write", rare.adopted * 10),
-            ("held by another waiter of the owner", rare.joined),
+            ("waits taken over", rare.taken_over),
+            ("waits taken over in another mode", rare.other_modes),
+            ("owners that wait for other locks", rare.one_waits),
+            ("owners that have not heard of a grant", rare.not_heard_of * 40),
             ("upgraded", rare.upgraded),
             ("waits that ended as upgrades", rare.ended_upgrades * 10),
             ("released with its connection", rare.closed),

@@ -14,11 +14,10 @@
 //! nothing more.
 //!
 //! In every other history some wait in places. A place falls asleep if no client hears of its turn, and stands where
-//! it stood when it wakes.
-//! What wakes is not judged, and if it leaves any stuck the history ends there.
+//! it stood when it wakes. It is judged then like one that comes.
 //!
-//! Where it is some, an owner has asked twice, for a share and for more. The core looks at one order, in which all
-//! let go at once: it refuses if nothing comes of that.
+//! An owner that waits asks for the same once more, which takes its wait over; for the same locks in another mode, which
+//! is judged as if its wait were gone; or for other locks, which is refused.
 //!
 //! A request for a lock alone that its owner shares does not wait: it is granted at once, or refused as an upgrade.
 
@@ -65,11 +64,15 @@ struct Counts {
     no_upgrades: u64,
     limits: u64,
     several: u64,
-    two_requests: u64,
+    /// Of owners that waited already: taken over, asked for in another mode, and refused because it is for other locks.
+    taken_over: u64,
+    other_modes: u64,
+    one_waits: u64,
     /// In places.
     places: u64,
     /// Places that slept and woke, and requests that were refused because of their owners.
     woken: u64,
+    kept_asleep: u64,
     over_woken: u64,
 }
 
@@ -87,9 +90,12 @@ impl AddAssign for Counts {
         self.no_upgrades += other.no_upgrades;
         self.limits += other.limits;
         self.several += other.several;
-        self.two_requests += other.two_requests;
+        self.taken_over += other.taken_over;
+        self.other_modes += other.other_modes;
+        self.one_waits += other.one_waits;
         self.places += other.places;
         self.woken += other.woken;
+        self.kept_asleep += other.kept_asleep;
         self.over_woken += other.over_woken;
     }
 }
@@ -106,8 +112,6 @@ struct Graph {
     /// Owners that hear of no turn, and of places that have slept and woken.
     deaf: Owners,
     woken: Owners,
-    /// Have those who woke come to be stuck?
-    differs: bool,
     counts: Counts,
 }
 
@@ -122,7 +126,6 @@ impl Graph {
             claimed: 0,
             deaf: 0,
             woken: 0,
-            differs: false,
             counts: Counts::default(),
         }
     }
@@ -134,7 +137,35 @@ impl Graph {
         if self.state.is_upgrade(request) {
             return self.upgrades(request, in_place, with);
         }
-        let mut next = self.state;
+        let own = self.wait_of(request.owner);
+        let base = self.state.without(own);
+        if base.clone().grant_at_once(&with, at, self.deaf_places()) {
+            let held = self.ask_the_server(request, in_place);
+            ensure(matches!(held, Ok(Acquired::Held(_))), || {
+                format!("{held:?}: {}", self.told(request))
+            })?;
+            self.state.grants_beside(&with, at, self.deaf_places());
+            self.requests = with;
+            self.tickets.push(None);
+            return self.agrees();
+        }
+        let is_for = |one: usize, lock: usize| self.requests[one].locks[lock].is_some();
+        let is_same = |&own: &usize| {
+            (0..LOCKS).all(|lock| is_for(own, lock) == request.locks[lock].is_some())
+        };
+        let same = own.filter(is_same);
+        if own.is_some() && same.is_none() {
+            let refused = self.ask_the_server(request, in_place);
+            ensure(matches!(refused, Err(Refusal::OneWait(_))), || {
+                format!("{refused:?}: {}", self.told(request))
+            })?;
+            self.counts.one_waits += 1;
+            return self.agrees();
+        }
+        if let Some(own) = same.filter(|&own| self.requests[own].locks == request.locks) {
+            return self.takes_over(own, request, in_place);
+        }
+        let mut next = base;
         next.left |= bit(at);
         next.settle(&with, self.deaf_places());
         let waits = next.left & bit(at) != 0;
@@ -144,33 +175,65 @@ impl Graph {
             _ => None,
         };
         match answer {
-            Ok(Acquired::Held(_)) if !waits => {}
+            // Those behind the wait that is given up are served in the next tick, and this one with them.
+            Ok(Acquired::Place(_)) if !waits && in_place => self.places |= bit(at),
+            Ok(Acquired::Waiting(_)) if !waits && !in_place => {}
             Ok(Acquired::Waiting(_)) if waits && !in_place => {
-                self.judge(request, false, next, &with)?;
+                self.judge(request, false, base, next, &with)?;
             }
             Ok(Acquired::Place(_)) if waits && in_place => {
-                self.judge(request, false, next, &with)?;
+                self.judge(request, false, base, next, &with)?;
                 self.counts.places += 1;
                 self.places |= bit(at);
             }
             Err(Refusal::Deadlock(_)) if waits => {
-                self.judge(request, true, next, &with)?;
+                self.judge(request, true, base, next, &with)?;
                 return self.agrees();
             }
             other => return Err(format!("{other:?}: {}", self.told(request))),
         }
+        self.counts.other_modes += u64::from(own.is_some());
+        self.places &= !own.map_or(0, bit);
         self.requests = with;
         self.state = next;
-        self.tickets.push(ticket);
+        self.tickets.push(ticket.filter(|_| waits));
+        self.agrees()
+    }
+
+    /// The request by which this owner waits, if only in a place that sleeps.
+    fn wait_of(&self, owner: Owners) -> Option<usize> {
+        (0..self.requests.len())
+            .find(|&at| self.state.left & bit(at) != 0 && self.requests[at].owner == owner)
+    }
+
+    /// An owner that waits asks for the same once more.
+    fn takes_over(&mut self, own: usize, request: Request, in_place: bool) -> Verdict {
+        match self.ask_the_server(request, in_place) {
+            Ok(Acquired::Waiting(ticket)) if !in_place => {
+                self.tickets[own] = Some(ticket);
+                self.places &= !bit(own);
+            }
+            Ok(Acquired::Place(_)) if in_place => {
+                self.tickets[own] = None;
+                self.places |= bit(own);
+            }
+            other => return Err(format!("{other:?}: {}", self.told(request))),
+        }
+        self.counts.taken_over += 1;
         self.agrees()
     }
 
     /// This request is granted at once or refused, because its owner shares what it wants alone.
     fn upgrades(&mut self, request: Request, in_place: bool, with: Vec<Request>) -> Verdict {
-        let mut next = self.state;
+        let at = with.len() - 1;
+        let base = self.state.without(self.wait_of(request.owner));
         let is_granted = !in_place
             && !self.waits_beside(request)
-            && next.grant_at_once(&with, with.len() - 1, self.deaf_places());
+            && base.clone().grant_at_once(&with, at, self.deaf_places());
+        let mut next = self.state;
+        if is_granted {
+            next.grants_beside(&with, at, self.deaf_places());
+        }
         match self.ask_the_server(request, in_place) {
             Ok(Acquired::Held(_)) if is_granted => {
                 self.counts.upgraded += 1;
@@ -218,25 +281,21 @@ impl Graph {
         its.fold(0, |all, (at, _)| all | bit(at)) & self.places & self.state.left
     }
 
-    /// Does its owner ask by these for one of the same locks?
-    fn are_of(&self, request: Request, some: Requests) -> bool {
-        (self.requests.iter().enumerate()).any(|(at, one)| {
-            let is_same = |lock: usize| one.locks[lock].is_some() && request.locks[lock].is_some();
-            some & bit(at) != 0 && one.owner == request.owner && (0..LOCKS).any(is_same)
-        })
+    /// Is this a place, and for some of the same locks and others?
+    fn overlaps_a_place(&self, own: usize, request: Request) -> bool {
+        let asks = |request: Request, lock: usize| request.locks[lock].is_some();
+        let own_request = self.requests[own];
+        let is_same = (0..LOCKS).all(|lock| asks(own_request, lock) == asks(request, lock));
+        let is_any = (0..LOCKS).any(|lock| asks(own_request, lock) && asks(request, lock));
+        self.places & bit(own) != 0 && is_any && !is_same
     }
 
-    /// Does its owner wait in a place for one of its locks?
-    fn overlaps_a_place(&self, request: Request) -> bool {
-        self.are_of(request, self.places & self.state.left)
-    }
-
-    /// May it wait in a place? Not for what its owner holds, nor for what it waits for already.
+    /// May it wait in a place? Not for what its owner holds.
     fn may_have_place(&self, request: Request) -> bool {
         let is_held = |lock: usize| {
             request.locks[lock].is_some() && self.state.held[lock].by & request.owner != 0
         };
-        !(0..LOCKS).any(is_held) && !self.are_of(request, self.state.left)
+        !(0..LOCKS).any(is_held)
     }
 
     /// Places that sleep when their turns come, because no client hears of that.
@@ -258,28 +317,42 @@ impl Graph {
         }
     }
 
-    /// The owner of this place asks for it again, and it wakes.
+    /// The owner of this place, which sleeps, asks for it again.
     fn wakes(&mut self, at: usize) -> Verdict {
         let request = self.requests[at];
         self.is_deaf(request.owner, false);
-        self.state.asleep &= !bit(at);
-        self.state.settle(&self.requests, self.deaf_places());
-        let waits = self.state.left & bit(at) != 0;
+        let mut next = self.state;
+        next.asleep &= !bit(at);
+        next.settle(&self.requests, self.deaf_places());
+        let waits = next.left & bit(at) != 0;
+        let requests = self.requests.clone();
         match self.ask_the_server(request, true) {
-            Ok(Acquired::Place(_)) if waits => {}
-            Ok(Acquired::Held(_)) if !waits => self.claimed |= bit(at),
+            Ok(Acquired::Place(_)) if waits => {
+                self.judge(request, false, self.state, next, &requests)?;
+                self.counts.woken += 1;
+                self.woken |= request.owner;
+                self.state = next;
+            }
+            Ok(Acquired::Held(_)) if !waits => {
+                self.claimed |= bit(at);
+                self.state = next;
+            }
+            Err(Refusal::Deadlock(_)) if waits => {
+                self.judge(request, true, self.state, next, &requests)?;
+                self.counts.kept_asleep += 1;
+            }
             other => return Err(format!("{other:?}: {}", self.told(request))),
         }
-        self.counts.woken += 1;
-        self.woken |= request.owner;
-        self.agrees()?;
-        self.differs |= try_every_order(self.state, &self.requests).ever != 0;
-        Ok(())
+        self.agrees()
     }
 
     /// Those that have had their turn ask again.
     fn claims(&mut self) -> Verdict {
         for at in 0..self.requests.len() {
+            // One that is over as an upgrade has had no turn.
+            if self.state.is_upgrade(self.requests[at]) {
+                self.places &= !bit(at);
+            }
             if self.places & !self.state.left & !self.claimed & bit(at) != 0 {
                 let got = self.ask_the_server(self.requests[at], true);
                 ensure(matches!(got, Ok(Acquired::Held(_))), || {
@@ -311,10 +384,17 @@ impl Graph {
         Ok(())
     }
 
-    /// Was it right to refuse this request, or not to? With it the graph would be this.
-    fn judge(&mut self, request: Request, refused: bool, with: State, all: &[Request]) -> Verdict {
+    /// Was it right to refuse this request, or not to? The graph was this, and would be this with it.
+    fn judge(
+        &mut self,
+        request: Request,
+        refused: bool,
+        base: State,
+        with: State,
+        all: &[Request],
+    ) -> Verdict {
         let owner = request.owner;
-        let before = try_every_order(self.state, &self.requests);
+        let before = try_every_order(base, &self.requests);
         let after = try_every_order(with, all);
         self.count(request, after.states);
         let told = || self.told(request);
@@ -345,7 +425,6 @@ impl Graph {
     }
 
     fn count(&mut self, request: Request, states: usize) {
-        let waits = self.state.waiting(&self.requests) & request.owner != 0;
         let several = request.locks.iter().flatten().count() > 1;
         let counts = &mut self.counts;
         counts.judged += 1;
@@ -353,7 +432,6 @@ impl Graph {
         let is_limit = |mode: &Option<Mode>| matches!(mode, Some(Mode::Limit(_)));
         counts.limits += u64::from(request.locks.iter().any(is_limit));
         counts.several += u64::from(several);
-        counts.two_requests += u64::from(waits);
     }
 
     fn release(&mut self, ends: Ends) -> Verdict {
@@ -379,10 +457,11 @@ impl Graph {
         }
         self.claims()?;
         let waiting = self.server.waiting();
-        let left: Vec<Ticket> = (self.tickets.iter().enumerate())
+        let mut left: Vec<Ticket> = (self.tickets.iter().enumerate())
             .filter(|&(at, _)| self.state.left & bit(at) != 0)
             .filter_map(|(_, ticket)| *ticket)
             .collect();
+        left.sort_unstable();
         ensure(waiting == left, || format!("{waiting:?} wait on, and not {left:?}: {self}"))?;
         self.places_agree()
     }
@@ -441,9 +520,6 @@ fn live(seed: u64) -> Verdict<Counts> {
     let has_places = seed % 2 == 1;
     let mut graph = Graph::new();
     for _ in 0..if has_places { STEPS_WITH_PLACES } else { STEPS } {
-        if graph.differs {
-            break;
-        }
         let asleep: Vec<usize> =
             (0..graph.requests.len()).filter(|&at| graph.state.asleep & bit(at) != 0).collect();
         if !asleep.is_empty() && random.one_in(2) {
@@ -460,7 +536,9 @@ fn live(seed: u64) -> Verdict<Counts> {
         if graph.places_of(owner) != 0 && random.one_in(2) {
             graph.is_deaf(owner, true);
         }
-        if graph.state.waiting(&graph.requests) & owner != 0 && !random.one_in(again) {
+        let own = graph.wait_of(owner);
+        let sleeps = own.is_some_and(|own| graph.state.asleep & bit(own) != 0);
+        if sleeps || own.is_some() && !random.one_in(again) {
             continue;
         }
         let mode = |random: &mut Random| match random.below(4) {
@@ -476,7 +554,16 @@ fn live(seed: u64) -> Verdict<Counts> {
             let lock = random.below(locks) as usize;
             request.locks[lock] = Some(mode);
         }
-        if graph.overlaps_a_place(request) {
+        // Mostly for the same locks, and sometimes in the same mode.
+        if let Some(own) = own.filter(|_| !random.one_in(3)) {
+            let same = graph.requests[own];
+            request.locks = same.locks.map(|wanted| wanted.map(|_| mode));
+            if random.one_in(3) {
+                request = same;
+            }
+        }
+        // What it comes to hold of a place's locks would end the place.
+        if own.is_some_and(|own| graph.overlaps_a_place(own, request)) {
             continue;
         }
         let in_place = has_places && random.one_in(2) && graph.may_have_place(request);
@@ -506,7 +593,7 @@ fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
     assert!(counts.judged >= 20_000, "{counts:?}");
     assert!(counts.refused >= counts.judged / 10, "{counts:?}");
     for some in
-        [counts.upgraded, counts.no_upgrades, counts.limits, counts.several, counts.two_requests]
+        [counts.upgraded, counts.no_upgrades, counts.limits, counts.several, counts.other_modes]
     {
         assert!(some >= counts.judged / 40, "{counts:?}");
     }

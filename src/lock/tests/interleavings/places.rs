@@ -201,6 +201,10 @@ impl World {
         terms: Terms,
         patience: Patience<'static>,
     ) -> Verdict {
+        // Between a blocked client and a place a wait passes in the histories of the explorer.
+        if patience != Patience::Try && self.watch.waits_otherwise(locks, owner, patience) {
+            return Ok(());
+        }
         let plea = Plea {
             owner,
             ttl: terms.ttl,

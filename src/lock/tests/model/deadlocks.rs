@@ -18,8 +18,13 @@ impl Model {
         if !self.was_resting {
             return Ok(());
         }
-        let asks =
-            Waiter { ticket: Ticket::MAX, locks: locks.to_vec(), plea: *plea, barred: false };
+        let asks = Waiter {
+            ticket: Ticket::MAX,
+            since: Ticket::MAX,
+            locks: locks.to_vec(),
+            plea: *plea,
+            barred: false,
+        };
         let Some(found) = found else {
             let circle = self.leads_back(&asks, &asks, &mut Vec::new());
             return ensure(!circle, || format!("it waits for itself: {asks:?}"));
@@ -91,7 +96,7 @@ impl Model {
 
     fn grants_one(&mut self) -> bool {
         let is_open = |one: &Waiter| {
-            let why = self.in_the_way(&one.locks, &one.plea, Some(one.ticket), true);
+            let why = self.in_the_way(&one.locks, &one.plea, Some(one.since), true);
             why.is_none()
         };
         let Some(at) = self.queue.iter().position(is_open) else {
@@ -148,7 +153,7 @@ impl Model {
             found.extend(holders.map(|hold| hold.owner));
             let before = self.queue.iter().filter(|one| {
                 let conflicts = wants_alone || one.plea.mode == Mode::Exclusive;
-                one.ticket < waiter.ticket
+                one.since < waiter.since
                     && one.locks.contains(&lock)
                     && self.lives(one)
                     && conflicts

@@ -90,7 +90,9 @@ impl Model {
                     .and_then(|()| model.sees(server, happened, around));
                 if done.is_ok() {
                     *self = model;
-                    return self.has_settled(deed.settles(), around);
+                    // Those behind a wait that was given up are served in the next tick.
+                    let settles = if happened.replaced.is_empty() { deed.settles() } else { &[] };
+                    return self.has_settled(settles, around);
                 }
                 followed = followed.or(Some(done));
             }
@@ -175,6 +177,10 @@ impl Model {
         for &(ticket, heard) in &happened.ended {
             self.ended(ticket, heard);
         }
+        let replaced = std::mem::take(&mut self.replaced);
+        ensure(replaced == happened.replaced, || {
+            format!("{:?} were replaced, and not {replaced:?}", happened.replaced)
+        })?;
         self.compare(server, &happened.expired)?;
         self.is_stepping = false;
         self.counted.compare(server)?;

@@ -7,7 +7,8 @@ use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {
-    /// Why can't it have all of these? Surely, or only perhaps? `at` is where it stands, if it waits.
+    /// Why can't it have all of these? Surely, or only perhaps? `at` is where it stands, if it waits. Its owner's own
+    /// wait is not in its way.
     pub fn in_the_way(
         &self,
         locks: &[Lock],
@@ -61,8 +62,8 @@ impl Model {
         let is_before = |one: &&Waiter| {
             one.locks.contains(&lock)
                 && self.lives(one)
-                && Some(one.ticket) != at
-                && at.is_none_or(|at| one.ticket < at)
+                && one.plea.owner != plea.owner
+                && at.is_none_or(|at| one.since < at)
         };
         let first = self.queue.iter().find(is_before);
         first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
@@ -85,12 +86,12 @@ impl Model {
         }
         ensure(waiter.barred == (state == State::Denied), || format!("{state:?} for {waiter:?}"))?;
         let State::Granted(fence) = state else {
-            let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(ticket), true);
+            let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(waiter.since), true);
             return why.map_or(Ok(()), |why| Err(format!("denied before its turn: {why}")));
         };
         let several = waiter.locks.len() > 1;
         self.tally.several_granted += u64::from(several);
-        self.grant(&waiter.locks, &waiter.plea, fence, Some(ticket))?;
+        self.grant(&waiter.locks, &waiter.plea, fence, Some((ticket, waiter.since)))?;
         self.served.push(waiter);
         Ok(())
     }
@@ -101,9 +102,10 @@ impl Model {
         locks: &[Lock],
         plea: &Plea,
         fence: Fence,
-        waiter: Option<Ticket>,
+        waiter: Option<(Ticket, Ticket)>,
     ) -> Verdict {
-        if let Some(why) = self.in_the_way(locks, plea, waiter, true) {
+        let (waiter, at) = waiter.unzip();
+        if let Some(why) = self.in_the_way(locks, plea, at, true) {
             return Err(format!("{plea:?} is granted {locks:?}, although {why}"));
         }
         let known = self.one_number(locks, plea);
@@ -125,7 +127,6 @@ impl Model {
             let is_known = known.is_some();
             let goes_on = is_new == Some(false) && waiter.is_some();
             self.tally.adopted += u64::from(goes_on && !is_known);
-            self.tally.joined += u64::from(goes_on && is_known);
         }
         Ok(())
     }

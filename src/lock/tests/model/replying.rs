@@ -2,8 +2,8 @@
 
 use super::comparing::left;
 use super::{Model, Verdict, Waiter, ensure};
-use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, NotALock, Patience, Refusal};
+use crate::lock::tests::simulated::{Lock, Owner, Plea, name};
+use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, Name, NotALock, Patience, Refusal};
 
 impl Model {
     pub(super) fn acquired(
@@ -21,16 +21,40 @@ impl Model {
         // An upgrade does not wait.
         let [surely, perhaps] = [true, false].map(|surely| self.is_upgrade(locks, plea, surely));
         let waits = plea.patience != Patience::Try && !self.limits.drain && !surely;
+        let own = self.wait_of(plea.owner, locks).filter(|own| self.lives(own)).cloned();
+        let is_same = |own: &&Waiter| {
+            own.locks.len() == locks.len() && own.locks.iter().all(|lock| locks.contains(lock))
+        };
+        let same = own.as_ref().filter(is_same);
+        let takes_over = same.is_some_and(|own| own.plea.mode == plea.mode);
+        let is_other = own.is_some() && same.is_none();
+        let not_heard_of = |surely: bool| {
+            locks.iter().any(|&lock| {
+                let held = self.hold(lock, plea.owner).filter(|held| held.covers(plea.mode));
+                held.is_some_and(|held| {
+                    !held.told
+                        && (!held.under_way.is_empty() || !surely)
+                        && !(surely && held.is_loose)
+                })
+            })
+        };
+        let [surely_unheard, perhaps_unheard] = [true, false].map(not_heard_of);
+        // A request in another mode is judged as if its owner's wait were gone.
+        let mut without = self.clone();
+        if let Some(own) = same {
+            without.queue.retain(|one| one.ticket != own.ticket);
+        }
         let right = match got {
             Err(Refusal::NotALock(_)) => no_lock,
             _ if no_lock => false,
             Err(Refusal::QueueFull) => {
                 self.tally.full += 1;
-                waits && self.is_full(locks)
+                waits && !takes_over && !is_other && without.is_full(locks)
             }
             Err(Refusal::Behind(before)) => {
                 self.tally.behind += 1;
-                waits && (locks.iter()).any(|&lock| self.is_behind(lock, plea, *before))
+                let is_behind = |&lock: &Lock| without.is_behind(lock, plea, *before);
+                waits && !takes_over && !is_other && locks.iter().any(is_behind)
             }
             Ok(Acquired::Busy) => {
                 self.counted.busy += 1;
@@ -40,6 +64,25 @@ impl Model {
                 self.tally.upgrades_refused += 1;
                 perhaps && plea.patience != Patience::Try
             }
+            Err(Refusal::OneWait(names)) => {
+                self.tally.one_waits += 1;
+                let known = own.as_ref().map(|own| own.locks.iter().map(|&lock| name(lock)));
+                waits && is_other && known.is_some_and(|own| own.eq(names.iter().map(Name::borrow)))
+            }
+            Err(Refusal::Unheard(_)) => {
+                self.tally.not_heard_of += 1;
+                waits && perhaps_unheard
+            }
+            Ok(Acquired::Waiting(ticket)) if takes_over => {
+                self.tally.taken_over += 1;
+                let own = same.map(|own| own.ticket);
+                let taken = self.queue.iter_mut().find(|one| Some(one.ticket) == own);
+                if let Some(one) = taken {
+                    self.replaced.push(one.ticket);
+                    (one.ticket, one.plea, one.barred) = (*ticket, *plea, false);
+                }
+                waits && !surely_unheard
+            }
             Ok(Acquired::Waiting(ticket)) => {
                 self.tally.several_waited += u64::from(locks.len() > 1);
                 let is_limited =
@@ -47,22 +90,28 @@ impl Model {
                 let is_limited = locks.iter().all(is_limited);
                 let limit = matches!(plea.mode, Mode::Limit(_));
                 self.tally.limited += u64::from(limit && is_limited);
-                self.judge_deadlock(locks, plea, None)?;
-                let is_short = locks.iter().all(|&lock| self.may_join(lock, plea));
+                without.judge_deadlock(locks, plea, None)?;
+                let is_short = locks.iter().all(|&lock| without.may_join(lock, plea));
                 ensure(is_short, || format!("{plea:?} waits behind too many"))?;
+                if let Some(own) = same {
+                    self.tally.other_modes += 1;
+                    self.queue.retain(|one| one.ticket != own.ticket);
+                    self.replaced.push(own.ticket);
+                }
                 self.queue.push(Waiter {
                     ticket: *ticket,
+                    since: *ticket,
                     locks: locks.to_vec(),
                     plea: *plea,
                     barred: false,
                 });
-                waits
+                waits && !is_other && !surely_unheard
             }
             Err(Refusal::Deadlock(deadlock)) => {
                 self.counted.deadlocks += 1;
                 self.tally.deadlocks += 1;
-                self.judge_deadlock(locks, plea, Some(deadlock))?;
-                waits
+                without.judge_deadlock(locks, plea, Some(deadlock))?;
+                waits && !takes_over && !is_other
             }
             _ => false,
         };

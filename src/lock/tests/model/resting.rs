@@ -50,7 +50,7 @@ impl Model {
             let is_seen_to = is_meant(one) && !one.locks.iter().any(is_unseen);
             let could_have = is_seen_to
                 && self.lives(one)
-                && (self.in_the_way(&one.locks, &one.plea, Some(one.ticket), false)).is_none();
+                && (self.in_the_way(&one.locks, &one.plea, Some(one.since), false)).is_none();
             ensure(!could_have, || format!("it could have what it waits for: {one:?}"))?;
             let is_upgrade = is_seen_to && self.is_upgrade(&one.locks, &one.plea, true);
             ensure(!is_upgrade, || format!("an upgrade waits: {one:?}"))?;

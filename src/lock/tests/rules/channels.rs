@@ -99,35 +99,6 @@ fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
     assert!(server.is_empty());
 }
 
-/// A blocked request for these locks is granted together with a place of its owner. Something happens before the reply
-/// arrives, and the place is claimed all the same.
-fn reply_claims(locks: &[Lock], meanwhile: Deed) {
-    let mut server = late_server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    let blocked = server.queues(locks, Plea { ttl: 50_000, ..alone("ben") });
-    server.release(LOCK, "ann").unwrap();
-    meanwhile(&mut server);
-    server.at(300);
-    assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.locks.waiting.leased_places(), 0);
-}
-
-#[test]
-fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
-    reply_claims(&[LOCK], |server| server.foreign(Write::Swap(0, 1)));
-}
-
-#[test]
-fn a_reply_claims_a_place_although_the_hold_is_over_when_it_arrives() {
-    // It is granted more than the place, and so by a number of its own.
-    reply_claims(&[LOCK, OTHER], |server| {
-        server.del(LOCK);
-        server.takes(&[LOCK], Plea { ttl: 10, ..alone("dot") });
-    });
-}
-
 #[test]
 fn where_no_client_listens_each_place_is_passed_by_at_once() {
     let mut server = server();
@@ -243,24 +214,6 @@ fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
     server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert_eq!(asks, Ok(Acquired::Place(0)));
-}
-
-#[test]
-fn a_place_that_slept_and_waits_again_is_part_of_a_deadlock_together_with_one_that_came_meanwhile()
-{
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ben") });
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
-    server.asks(&[LOCK], told(alone("ann"), "one")).unwrap();
-    // Her turn comes, she does not claim it, and her place sleeps while she asks for another.
-    server.release(LOCK, "ben").unwrap();
-    server.at(201);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ben") });
-    assert_eq!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
-    assert_eq!(server.asks(&[LOCK], told(alone("ann"), "one")), Ok(Acquired::Place(0)));
-    let asks = server.asks(&[OTHER], in_queue(alone("ben")));
-    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
 }
 
 const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];

@@ -1,7 +1,7 @@
 //! The wall clock, by which keys expire, is stepped. Holds go by the steady one.
 
 use super::*;
-use crate::lock::tests::simulated::{Flavour, place};
+use crate::lock::tests::simulated::Flavour;
 use crate::lock::{Hold, Left, LockEvent, Reason};
 
 const MINUTE: i64 = 60_000;
@@ -388,21 +388,6 @@ fn a_hold_whose_key_was_written_again_leaves_nothing() {
         assert_eq!(server.locks.remembered().holds, 0, "{way}");
         assert!(server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)), "{way}");
     }
-}
-
-#[test]
-fn a_hold_whose_key_went_too_early_leaves_nothing_although_the_only_one_that_waits_for_it_gives_up()
-{
-    let mut server = server();
-    server.takes(&[OTHER, THIRD], alone("ann"));
-    let ben = Plea { patience: place(1000), ..alone("ben") };
-    server.asks(&[LOCK, OTHER], ben).unwrap();
-    server.asks(&[LOCK, OTHER, THIRD], ben).unwrap();
-    server.step(MINUTE);
-    server.expire_cycle(&LOCKS);
-    server.at(200);
-    assert!(left_of(&mut server, "ben").is_some());
-    assert_eq!(server.locks.remembered().holds, 2, "both are his");
 }
 
 #[test]

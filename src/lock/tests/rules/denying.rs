@@ -78,7 +78,8 @@ fn one_that_is_denied_while_another_asks_is_not_in_its_way() {
 fn more_of_them_than_a_tick_can_see_to_are_told_in_the_next() {
     let mut server = server();
     server.gets("ann", 100);
-    let many: Vec<Ticket> = (0..1000).map(|_| server.waits("ben", 100)).collect();
+    let many: Vec<Ticket> =
+        (0..1000).map(|number| server.waits(&*format!("ben {number}").leak(), 100)).collect();
     let cid = server.waits("cid", 50);
     many.iter().for_each(|&ticket| server.bar(ticket));
     server.release(LOCK, "ann").unwrap();

@@ -142,22 +142,3 @@ fn a_waiter_that_is_decided_before_its_client_is_blocked_is_replied_to_in_the_ne
     assert_eq!(server.locks.next_due(), Some(0));
     assert_eq!(server.locks.outbox().take_to_reply(), [ben]);
 }
-
-#[test]
-fn the_many_waiters_of_one_owner_are_told_in_portions() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let crowd: Vec<Ticket> = (0..1000).map(|_| server.waits("ben", 1000)).collect();
-    let told = |server: &Server| {
-        let told = crowd.iter().filter(|&&ben| server.was_granted(ben).is_some());
-        told.count()
-    };
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    let at_once = told(&server);
-    assert!((1..=300).contains(&at_once), "{at_once}");
-    server.at(20);
-    assert_eq!(told(&server), 1000);
-    // Each portion comes a millisecond later, and its ttl begins then.
-    assert_eq!(server.holder(), held("ben", 1013));
-}

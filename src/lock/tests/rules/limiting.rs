@@ -200,38 +200,6 @@ fn the_places_of_a_waiter_are_free_when_it_has_left() {
     }
 }
 
-/// By one request or by many, whatever an operator has set.
-#[test]
-fn one_owner_stands_in_so_many_queues_and_no_more() {
-    let keys: Vec<Lock> =
-        (0..64).map(|number| (0, &*Box::leak(format!("k{number}").into_boxed_str()))).collect();
-    let mut server = Server::new(Flavour::default(), &keys);
-    server.set_limits(|limits| {
-        limits.max_waiters = 0;
-        limits.max_waiters_total = 0;
-    });
-    server.takes(&keys, alone("ann"));
-    let waiting = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
-    let last = keys[63];
-    let mut first = None;
-    for _ in 0..63 {
-        let ticket = server.queues(&keys, alone("ben"));
-        first.get_or_insert(ticket);
-    }
-    server.queues(&keys[1..], alone("ben"));
-    let refused = Err(Refusal::TooManyQueues);
-    assert_eq!(server.asks(&keys[..2], waiting("ben")), refused);
-    server.queues(&keys[..1], alone("ben"));
-    assert_eq!(server.asks(&[last], waiting("ben")), refused);
-    assert_eq!(server.queue(last).len(), 64);
-    // A try takes no place, and others have places of their own.
-    assert_eq!(server.asks(&[last], alone("ben")), Ok(Acquired::Busy));
-    server.queues(&[last], alone("cid"));
-    first.into_iter().for_each(|first| server.unblock(first));
-    server.queues(&keys, alone("ben"));
-    assert_eq!(server.asks(&[last], waiting("ben")), refused);
-}
-
 #[test]
 fn no_limit_refuses_what_needs_no_wait() {
     let mut server = server();

@@ -309,19 +309,6 @@ fn readers_and_limits_have_places_too() {
 }
 
 #[test]
-fn a_place_for_a_lock_alone_ends_when_its_owner_comes_to_share_it() {
-    let mut server = server();
-    server.gets("eve", 50_000);
-    for owner in ["ann", "ben"] {
-        server.queues(&[LOCK], Plea { ttl: 50_000, ..sharing(owner) });
-    }
-    server.place_of("ann");
-    server.release(LOCK, "eve").unwrap();
-    server.at(10);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
-}
-
-#[test]
 fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -459,33 +446,6 @@ fn foreign_writes_end_the_hold_and_not_the_place() {
 }
 
 #[test]
-fn a_blocked_request_of_its_owner_claims_if_its_client_hears_of_it() {
-    for dies in [false, true] {
-        let mut server = late_server();
-        server.gets("ann", 50_000);
-        server.place_of("ben");
-        let blocked = server.waits("ben", 50_000);
-        server.release(LOCK, "ann").unwrap();
-        if dies {
-            server.kill(blocked);
-        }
-        server.at(100);
-        if dies {
-            assert_eq!(server.locks.waiting.leased_places(), 1);
-            assert_eq!(server.holder().unwrap().0, "ben");
-            server.at(LEASE + 1);
-            assert_eq!(server.holder(), None);
-        } else {
-            assert_eq!(server.locks.waiting.leased_places(), 0);
-            assert_eq!(server.holder(), held("ben", 50_000));
-            server.release(LOCK, "ben").unwrap();
-        }
-        server.at(3 * LEASE);
-        assert!(server.is_empty());
-    }
-}
-
-#[test]
 fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -499,19 +459,6 @@ fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
     assert!(server.was_granted(blocked).is_some());
     assert_eq!(server.locks.waiting.leased_places(), 1);
     assert_eq!(server.place_of("ben"), 1);
-}
-
-#[test]
-fn what_a_place_has_lost_takes_nothing_from_a_reply_that_is_under_way() {
-    let mut server = place_for_both(Flavour { answers: Answers::Late, ..Flavour::default() });
-    let blocked = server.waits("ben", 50_000);
-    server.release(LOCK, "ann").unwrap();
-    server.del(OTHER);
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
-    _ = server.asks(&BOTH, in_queue(alone("ben")));
-    server.at(10);
-    assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.holder(), held("ben", 50_000));
 }
 
 #[test]
@@ -575,20 +522,6 @@ fn what_is_left_of_a_lost_grant_is_said_to_be_released() {
 }
 
 #[test]
-fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() {
-    let mut server = place_for_both(Flavour::default());
-    server.asks_for_it("ben").unwrap();
-    server.release(LOCK, "ann").unwrap();
-    // What the first was granted is lost, and the second has its turn.
-    server.del(LOCK);
-    server.at(0);
-    let holders = server.report(LOCK).unwrap().unwrap().holders;
-    assert_eq!(holders[0].claim, Some(LEASE));
-    server.claims("ben");
-    assert_eq!(server.holder(), held("ben", 100));
-}
-
-#[test]
 fn a_claim_that_is_over_ends_no_hold_by_another_number() {
     let mut server = place_for_both(Flavour { answers: Answers::Late, ..Flavour::default() });
     server.release(LOCK, "ann").unwrap();
@@ -607,25 +540,6 @@ fn a_claim_that_is_over_ends_no_hold_by_another_number() {
     assert!(server.was_granted(blocked).is_some());
     assert_eq!(server.holder(), held("ben", 50_000));
     assert_eq!(server.locks.counts().unclaimed, unclaimed + 1, "OTHER alone");
-}
-
-#[test]
-fn a_claim_that_is_over_ends_what_a_blocked_request_of_its_owner_prolonged_although_the_key_has_gone()
- {
-    let mut server = late_server();
-    server.gets("ann", 50_000);
-    let patience = place(50);
-    let asks = server.asks(&[LOCK], Plea { patience, ..alone("ben") });
-    assert_eq!(asks, Ok(Acquired::Place(0)));
-    server.waits("ben", 10_000);
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), held("ben", 10_000));
-    server.step(60_000);
-    server.expire_cycle(&[LOCK]);
-    server.lags_until(51);
-    server.tick();
-    assert_eq!(server.happened().offences, [""; 0]);
-    server.gets("cid", 10);
 }
 
 #[test]

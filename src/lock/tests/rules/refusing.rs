@@ -42,7 +42,7 @@ fn the_more_locks_may_be_refused_the_later_each_is_tried_again() {
         let mut server = Server::new(Flavour::default(), &many);
         for &lock in &many {
             server.takes(&[lock], alone("ann"));
-            server.queues(&[lock], alone("ben"));
+            server.queues(&[lock], alone(lock.1));
             server.keys.closed.insert(lock);
         }
         let comes_to = |server: &mut Server, ms: Ms| {
@@ -90,12 +90,14 @@ fn a_closed_key_holds_up_no_other() {
     let mut server = server();
     for lock in [LOCK, LOCKS[1]] {
         server.acquire(lock, "ann", 100, Patience::Try).unwrap();
-        server.acquire(lock, "ben", 100, Patience::Forever).unwrap();
+    }
+    for (lock, owner) in [(LOCK, "ben"), (LOCKS[1], "cid")] {
+        server.acquire(lock, owner, 100, Patience::Forever).unwrap();
     }
     close(&mut server);
     server.at(101);
     let owner = |lock| server.keys.get(lock).map(|key| key.content.clone());
-    assert_eq!(owner(LOCKS[1]), Some(Content::Token(b"ben".to_vec())));
+    assert_eq!(owner(LOCKS[1]), Some(Content::Token(b"cid".to_vec())));
     assert_ne!(owner(LOCK), Some(Content::Token(b"ben".to_vec())));
 }
 

@@ -1,6 +1,5 @@
 //! Holds that end with a connection.
 
-use super::super::simulated::place;
 use super::*;
 
 /// A request by this connection, whose hold ends with it.
@@ -171,25 +170,6 @@ fn a_wait_of_a_connection_that_closes_is_over_and_so_are_its_holds() {
     assert_eq!(server.holder(), None);
 }
 
-/// Servers say that the connection has closed, and only then that the wait has ended.
-#[test]
-fn a_hold_that_was_tied_to_a_connection_after_it_had_closed_ends_although_its_owner_was_told_by_another()
- {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let told = server.queues(&[LOCK], alone("ben"));
-    let client = server.connect();
-    server.queues(&[LOCK], tied(alone("ben"), client));
-    server.says_closed(client);
-    server.release(LOCK, "ann").unwrap();
-    server.end_waits_of(client);
-    server.turn();
-    server.turn();
-    assert!(server.was_granted(told).is_some());
-    server.at(1);
-    assert_eq!(server.holder(), None);
-}
-
 #[test]
 fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
     let mut server = late_server();
@@ -243,62 +223,6 @@ fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() 
         server.close(last);
         server.at(0);
         assert_eq!(server.holder().is_none(), last_is_tied);
-    }
-}
-
-/// `ben` waits by one connection and has a place by another, and is granted the lock; no client has told him so far.
-fn waits_and_has_a_place(place_is_last: bool, wait: (u64, bool), place_of: (u64, bool)) -> Server {
-    let mut server = late_server();
-    server.connect_after(10);
-    server.gets("ann", 100);
-    let by = |(client, session)| Plea { client, session, ..alone("ben") };
-    let in_queue = |(client, session)| Plea { patience: place(1000), ..by((client, session)) };
-    if place_is_last {
-        server.queues(&[LOCK], by(wait));
-        server.asks(&[LOCK], in_queue(place_of)).unwrap();
-    } else {
-        server.asks(&[LOCK], in_queue(place_of)).unwrap();
-        server.queues(&[LOCK], by(wait));
-    }
-    server.release(LOCK, "ann").unwrap();
-    assert!(server.holder().is_some());
-    server
-}
-
-#[test]
-fn of_an_owners_wait_and_place_the_wait_decides_which_connection_it_is() {
-    for (place_is_last, wait_is_tied) in
-        [(true, true), (true, false), (false, true), (false, false)]
-    {
-        let mut server = waits_and_has_a_place(place_is_last, (1, wait_is_tied), (2, true));
-        // A client hears of it, which claims it.
-        server.guard(LOCK, "ben").unwrap();
-        server.renew(LOCK, "ben", 100).unwrap();
-        server.close(2);
-        server.at(0);
-        let case = format!("{place_is_last}, {wait_is_tied}");
-        assert_eq!(server.holder(), held("ben", 100), "{case}");
-        server.close(1);
-        server.at(0);
-        assert_eq!(server.holder().is_none(), wait_is_tied, "{case}");
-    }
-}
-
-#[test]
-fn a_grant_stays_a_place_s_when_the_connection_of_the_wait_closes_that_it_served_too() {
-    for (place_is_last, place_is_tied) in
-        [(true, true), (true, false), (false, true), (false, false)]
-    {
-        let mut server = waits_and_has_a_place(place_is_last, (1, true), (2, place_is_tied));
-        let cid = server.waits("cid", 10);
-        server.close(1);
-        server.at(1);
-        let case = format!("{place_is_last}, {place_is_tied}");
-        assert_eq!(server.holder().unwrap().0, "ben", "{case}");
-        // From now on it is tied as the place is.
-        server.close(2);
-        server.at(2);
-        assert_eq!(server.was_granted(cid).is_some(), place_is_tied, "{case}");
     }
 }
 

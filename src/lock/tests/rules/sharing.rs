@@ -290,33 +290,6 @@ fn an_exclusive_owner_that_asks_shared_stays_exclusive() {
 }
 
 #[test]
-fn a_stale_shared_waiter_of_an_exclusive_owner_is_replied_to_with_that_hold() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let alone = server.waits("ben", 10);
-    let shared = server.queues(&[LOCK], sharing("ben"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    let number = server.was_granted(alone);
-    assert!(number.is_some());
-    assert_eq!(server.was_granted(shared), number);
-    assert_eq!(server.holder(), held("ben", 100));
-}
-
-#[test]
-fn a_shared_waiter_whose_owner_has_come_to_share_is_replied_to_past_the_queue() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let one = server.queues(&[LOCK], sharing("ben"));
-    server.waits("cid", 10);
-    let other = server.queues(&[LOCK], limited("ben", 1));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(one).is_some());
-    assert_eq!(server.was_granted(one), server.was_granted(other));
-}
-
-#[test]
 fn one_whose_share_another_client_wrote_is_replied_to_with_it() {
     let mut server = shared();
     server.waits("cid", 10);
@@ -340,17 +313,6 @@ fn has_share(server: &mut Server, owner: Owner) {
     server.foreign(Write::PExpireAt(LOCK, START + 50_000));
 }
 
-#[test]
-fn another_request_of_one_that_has_come_to_share_is_served_if_the_first_is_denied() {
-    let mut server = shared_before_a_writer();
-    let first = server.queues(&[LOCK, OTHER], sharing("ann"));
-    let second = server.queues(&[LOCK, THIRD], sharing("ann"));
-    server.bar(first);
-    has_share(&mut server, "ann");
-    server.at(10);
-    assert!(server.was_granted(second).is_some());
-}
-
 /// The other lock can't be written when this waiter comes to share the first.
 fn is_served_when_writes_are_accepted_again(mut server: Server, waiter: Ticket, shares: Deed) {
     server.keys.closed.insert(OTHER);
@@ -367,18 +329,6 @@ fn one_that_has_come_to_share_is_served_when_the_server_accepts_writes_again() {
     let mut server = shared_before_a_writer();
     let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
     is_served_when_writes_are_accepted_again(server, ann, |server| has_share(server, "ann"));
-}
-
-#[test]
-fn one_that_has_come_to_share_by_its_own_request_is_served_when_writes_are_accepted_again() {
-    let mut server = server();
-    server.gets("eve", 50_000);
-    server.queues(&[LOCK], Plea { ttl: 50_000, ..sharing("ann") });
-    server.queues(&[LOCK], alone("dot"));
-    let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
-    is_served_when_writes_are_accepted_again(server, ann, |server| {
-        server.release(LOCK, "eve").unwrap();
-    });
 }
 
 #[test]

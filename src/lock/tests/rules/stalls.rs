@@ -158,7 +158,7 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
         server.asks(&[lock], in_queue(alone(owner(number)))).unwrap();
     }
     let living: Vec<Ticket> = (locks[..MANY].iter().step_by(500))
-        .map(|&lock| server.queues(&[lock], Plea { ttl: 1_000_000, ..alone("zoe") }))
+        .map(|&lock| server.queues(&[lock], Plea { ttl: 1_000_000, ..alone(lock.1) }))
         .collect();
     for &lock in &locks {
         server.release(lock, "ann").unwrap();

@@ -176,19 +176,6 @@ fn a_wait_whose_time_is_up_is_told_so_though_its_owner_shares_the_lock_by_then()
 }
 
 #[test]
-fn of_two_requests_of_one_owner_that_for_the_lock_alone_is_over_when_the_other_has_its_share() {
-    let mut server = server();
-    server.gets("eve", 100);
-    let shared = server.queues(&[LOCK], sharing("ann"));
-    let reader = server.queues(&[LOCK], sharing("cid"));
-    let alone = server.waits("ann", 10);
-    server.release(LOCK, "eve").unwrap();
-    server.turn();
-    assert!(server.was_granted(shared).is_some() && server.was_granted(reader).is_some());
-    assert_eq!(server.told.get(&alone), Some(&Told::NoUpgrade));
-}
-
-#[test]
 fn no_reader_is_kept_out_by_an_upgrade_that_was_refused() {
     let mut server = shared();
     let forever = Plea { patience: Patience::Forever, ..alone("ann") };

@@ -9,26 +9,12 @@ fn a_release_withdraws_what_its_owner_waits_for() {
     let mut server = server();
     server.gets("ann", 100);
     let one = server.waits("ben", 10);
-    let two = server.queues(&[LOCK], sharing("ben"));
     let cid = server.waits("cid", 10);
     assert_eq!(server.release(LOCK, "ben"), Ok(false));
     assert_eq!(server.queue(LOCK), [cid]);
     server.turn();
     assert_eq!(server.told.get(&one), Some(&Told::TimedOut));
-    assert_eq!(server.told.get(&two), Some(&Told::TimedOut));
     assert_eq!(server.holder(), held("ann", 100));
-}
-
-#[test]
-fn a_release_withdraws_nothing_that_its_owner_wants_of_other_locks_or_another_of_this_one() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    let other = server.queues(&[OTHER], alone("ben"));
-    let cid = server.waits("cid", 10);
-    server.waits("ben", 10);
-    assert_eq!(server.release(LOCK, "ben"), Ok(false));
-    assert_eq!(server.queue(LOCK), [cid]);
-    assert_eq!(server.queue(OTHER), [other]);
 }
 
 #[test]

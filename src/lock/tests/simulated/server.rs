@@ -60,6 +60,8 @@ fn new_locks(now: Now, flavour: Flavour) -> Locks {
 pub struct Happened {
     /// Waiters whose answer was decided, in order.
     pub decided: Vec<(Ticket, State)>,
+    /// Those whose waits another request has taken over, or was asked for instead of.
+    pub replaced: Vec<Ticket>,
     /// Waiters that have come to their end, and whether their clients were told of a grant.
     pub ended: Vec<(Ticket, bool)>,
     /// How many of them seemed to have been told, and were not.
@@ -81,6 +83,7 @@ pub enum Told {
     Denied,
     SentAway,
     NoUpgrade,
+    Replaced,
 }
 
 impl From<WaitOutcome<'_>> for Told {
@@ -91,6 +94,7 @@ impl From<WaitOutcome<'_>> for Told {
             WaitOutcome::Denied(_) => Self::Denied,
             WaitOutcome::SentAway => Self::SentAway,
             WaitOutcome::NoUpgrade => Self::NoUpgrade,
+            WaitOutcome::Replaced => Self::Replaced,
         }
     }
 }
@@ -806,10 +810,15 @@ impl Server {
     fn answer(&mut self) {
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
-            let Some(waiter) = self.locks.waiting.waiter(ticket) else {
+            if self.locks.waiting.is_replaced(ticket) {
+                self.happened.replaced.push(ticket);
+            } else if let Some(waiter) = (self.locks.waiting.wait_of_client(ticket))
+                .and_then(|ticket| self.locks.waiting.waiter(ticket))
+            {
+                self.happened.decided.push((ticket, waiter.state()));
+            } else {
                 continue;
-            };
-            self.happened.decided.push((ticket, waiter.state()));
+            }
             match self.blocked.get_mut(&ticket) {
                 Some(_) if self.woken.insert(ticket) => {}
                 _ => self.offence("one that does not wait was to be woken"),

@@ -4,22 +4,7 @@ use std::rc::Rc;
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notification;
-use crate::lock::words::{Asker, Lease, Name, NameRef, Now, Request, Ticket};
-
-/// Are these the same locks, in any order?
-fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let mut one: Vec<NameRef<'_>> = one.iter().map(Name::borrow).collect();
-    if one == other {
-        return true;
-    }
-    let mut other = other.to_vec();
-    one.sort_unstable();
-    other.sort_unstable();
-    one == other
-}
+use crate::lock::words::{Asker, Lease, NameRef, Now, Request, Ticket};
 
 impl Waiting {
     /// Renews the lease of a place whose owner has asked, and wakes it if it has slept. The place takes the ttl,
@@ -59,7 +44,7 @@ impl Waiting {
     pub fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
         self.places_of(owner).find(|ticket| {
             let waiter = self.waiters.get(ticket);
-            waiter.is_some_and(|waiter| are_the_same(&waiter.names, names))
+            waiter.is_some_and(|waiter| waiter.is_for(names))
         })
     }
 
@@ -80,9 +65,9 @@ impl Waiting {
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock?
-    pub fn nothing_waits_for(&self, name: NameRef<'_>) -> bool {
-        !self.has_queues() || self.queue_of(name).is_none_or(|queue| queue.first().is_none())
+    /// Would a new request come first for this lock, if its owner did not wait by `own`?
+    pub fn would_come_first(&self, name: NameRef<'_>, own: Option<Ticket>) -> bool {
+        !self.has_queues() || self.queue_of(name).is_none_or(|one| one.first_but(own).is_none())
     }
 
     pub fn leased_places(&self) -> usize {

@@ -91,6 +91,13 @@ pub struct Place {
 
 const _: () = assert!(size_of::<Place>() == 48, "there may be a million places");
 
+impl Place {
+    /// A place that this user has asked for, and whose message is yet to be said.
+    pub fn new(length: Ms, asker: Rc<Asker>) -> Self {
+        Self { length, notify: None, asker, claim_ends: 0 }
+    }
+}
+
 /// What is published for a place, and where.
 #[derive(Debug)]
 pub struct Notification {

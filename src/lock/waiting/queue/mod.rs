@@ -135,6 +135,11 @@ impl Queue {
         self.order.first()
     }
 
+    /// The first but for this one.
+    pub fn first_but(&self, own: Option<Ticket>) -> Option<Ticket> {
+        self.order.iter().find(|&one| Some(one) != own)
+    }
+
     /// Is this one in the queue, and not asleep?
     pub fn contains(&self, ticket: Ticket) -> bool {
         self.order.contains(ticket)

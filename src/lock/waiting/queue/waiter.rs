@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 use crate::lock::Turn;
 use crate::lock::waiting::place::Place;
-use crate::lock::words::{Fence, Mode, Ms, Name, Now, Request, Terms, Ticket};
+use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Request, Terms, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -99,6 +99,21 @@ impl Waiter {
         self.state = state;
     }
 
+    /// Does it wait for exactly these locks, in any order?
+    pub fn is_for(&self, names: &[NameRef<'_>]) -> bool {
+        if self.names.len() != names.len() {
+            return false;
+        }
+        let mut own: Vec<NameRef<'_>> = self.names.iter().map(Name::borrow).collect();
+        if own == names {
+            return true;
+        }
+        let mut names = names.to_vec();
+        own.sort_unstable();
+        names.sort_unstable();
+        own == names
+    }
+
     /// When it times out, or the lease of a place ends; none if never.
     pub fn until(&self) -> Option<Ms> {
         (self.ends != FOREVER).then_some(self.ends)
@@ -114,10 +129,10 @@ impl Waiter {
     }
 
     /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
-    pub fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
+    pub fn denial(&self, turn: &mut Turn<'_>, handle: Ticket) -> Option<Rc<str>> {
         match &self.place {
             Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
-            None => turn.keys.denial(ticket, &self.names),
+            None => turn.keys.denial(handle, &self.names),
         }
     }
 
@@ -156,4 +171,6 @@ pub enum WaitOutcome<'a> {
     SentAway,
     /// Its owner has come to share a lock that it asks for alone.
     NoUpgrade,
+    /// Another request of its owner waits instead of it.
+    Replaced,
 }

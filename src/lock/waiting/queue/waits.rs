@@ -38,6 +38,17 @@ impl Waits {
         its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket)
     }
 
+    /// A waiting request is a place from now on, or has a client: it was the other before.
+    pub fn count_kind(&mut self, ticket: Ticket, is_place: bool) {
+        if is_place {
+            self.waiting.remove(ticket);
+            self.waiting_places = self.waiting_places.saturating_add(1);
+        } else {
+            self.waiting_places = self.waiting_places.saturating_sub(1);
+            self.waiting.insert(ticket);
+        }
+    }
+
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
     }

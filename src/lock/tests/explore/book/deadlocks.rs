@@ -35,7 +35,10 @@ impl Book {
             let owner = 1 << ask.owner;
             Request { owner, locks }
         };
-        let waits = self.waits.iter().filter(|wait| self.lives(wait));
+        // It is judged as if its owner's wait were gone.
+        let is_here = |wait: &Wait| LOCKS[wait.ask.locks[0]].0 == LOCKS[ask.locks[0]].0;
+        let is_own = |wait: &Wait| wait.ask.owner == ask.owner && is_here(wait);
+        let waits = self.waits.iter().filter(|wait| self.lives(wait) && !is_own(wait));
         let mut requests: Vec<Request> = waits.map(|wait| request(&wait.ask)).collect();
         state.left = bit(requests.len()) - 1;
         // Some may have moved up in this moment.

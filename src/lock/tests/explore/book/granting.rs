@@ -83,7 +83,10 @@ impl Book {
                 {
                     (fence, (0, 0), fence, who)
                 }
-                Who::Asker(..) if !is_new(fence) => (Fence::MAX, (0, 0), fence, who),
+                // Its owner's own wait may be replied to with what it has just been granted.
+                Who::Asker(ask, _) if !is_new(fence) && !self.has_joined(&ask, fence, &grants) => {
+                    (Fence::MAX, (0, 0), fence, who)
+                }
                 Who::Asker(..) => (fence, (0, 0), fence, who),
                 // Who is granted several holds each of these by that number then.
                 Who::Waiter(at) => {
@@ -119,6 +122,17 @@ impl Book {
             self.sends_away = false;
         }
         Ok(())
+    }
+
+    /// Was the wait of this request's owner granted by the same number, although others are in its way?
+    fn has_joined(&self, ask: &Ask, fence: Fence, grants: &[(Fence, Who)]) -> bool {
+        fence > self.highest
+            && grants.iter().any(|&(one, who)| match who {
+                Who::Waiter(at) if one == fence && self.waits[at].ask.owner == ask.owner => {
+                    self.what_is_in_the_way(&self.waits[at].ask, at, true).is_some()
+                }
+                _ => false,
+            })
     }
 
     /// No client is told of what becomes of a place: so this is looked up.
@@ -182,7 +196,9 @@ impl Book {
     fn have_not_lost_their_places(&self, lost: &[Ask]) -> Verdict {
         let has_any =
             |ask: &Ask| ask.locks.iter().any(|&lock| self.hold(ask.owner, lock).is_some());
-        let loser = lost.iter().find(|ask| !has_any(ask));
+        // Passed by while its owner waits for other locks it is over.
+        let waits = |ask: &Ask| self.wait_of(ask).is_some_and(|own| own.ask.locks != ask.locks);
+        let loser = lost.iter().find(|ask| !has_any(ask) && !waits(ask));
         loser.map_or(Ok(()), |ask| Err(format!("{} has lost its place", OWNERS[ask.owner])))
     }
 
@@ -502,7 +518,9 @@ impl Book {
             return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
         }
         let is_before = |(place, wait): &(usize, &Wait)| {
-            self.lives(wait) && wait.ask.locks.contains(&lock) && *place < at
+            // Its owner's own wait is not in its way.
+            let is_own = wait.ask.owner == ask.owner;
+            self.lives(wait) && wait.ask.locks.contains(&lock) && *place < at && !is_own
         };
         let first = self.waits.iter().enumerate().find(is_before);
         first.map(|(_, wait)| {

@@ -24,6 +24,17 @@ impl Book {
             Ok(Acquired::Held(fence)) => Some((ask, client, fence)),
             _ => None,
         };
+        let own = self.wait_of(&ask).cloned();
+        let is_same = |own: &&Wait| own.ask.locks == ask.locks;
+        let same = own.as_ref().filter(is_same);
+        let takes_over = same.filter(|own| own.ask.mode == ask.mode);
+        let is_other = own.is_some() && same.is_none();
+        let gives_way = matches!(got, Ok(Acquired::Waiting(_) | Acquired::Place(_)));
+        let replaced = same.filter(|_| gives_way).and_then(|own| own.ticket);
+        ensure(happened.replaced.iter().eq(&replaced), || {
+            format!("{ask}, and {:?} are replaced, not {replaced:?}", happened.replaced)
+        })?;
+        ensure(!(is_other && gives_way), || format!("{ask}, and waits for others already"))?;
         self.take_in(happened, told, Cause::Owner(ask.owner), server)?;
         let shut = self.what_is_in_the_way(&ask, self.place_of(&ask), false);
         let is_late = self.late_until > 0 || self.holds.iter().any(|hold| hold.may_go());
@@ -48,21 +59,34 @@ impl Book {
             Ok(Acquired::Busy) => ensure(shut.is_some() || is_late, could_have)?,
             Ok(Acquired::Waiting(ticket)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
-                self.judge_deadlock(&ask, false, server)?;
-                self.waits.push(wait(Some(ticket), None));
+                if let Some(own) = same {
+                    self.waits.retain(|wait| wait.place != own.place);
+                }
+                // It stands where its owner's wait stood, or at the end.
+                let place = takes_over.and_then(|own| own.place);
+                if takes_over.is_none_or(|own| own.asleep) {
+                    self.judge_deadlock(&ask, false, server)?;
+                }
+                self.waits.push(wait(Some(ticket), place.or(Some(ticket))));
+                self.waits.sort_by_key(|wait| wait.place);
             }
             Ok(Acquired::Place(before)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
                 let old = (self.waits.iter()).position(|wait| {
-                    wait.ticket.is_none()
-                        && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
+                    same.is_some_and(|own| own.place == wait.place)
+                        || wait.ticket.is_none()
+                            && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
                 });
                 let names: Vec<NameRef<'_>> =
                     (ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
                 let place = server.locks.waiting.place_of(OWNERS[ask.owner].as_bytes(), &names);
                 match old {
                     Some(at) if self.waits[at].place == place => {
-                        self.waits[at] = wait(None, place);
+                        let slept = self.waits.remove(at).asleep;
+                        if slept {
+                            self.judge_deadlock(&ask, false, server)?;
+                        }
+                        self.waits.insert(at, wait(None, place));
                     }
                     old => {
                         // A client that asks when the lease is over may have lost the place, and comes last.
@@ -84,7 +108,24 @@ impl Book {
                     format!("{ask}, stands behind {behind}, and is told {before}")
                 })?;
             }
-            Err(Refusal::Deadlock(_)) => self.judge_deadlock(&ask, true, server)?,
+            Err(Refusal::Deadlock(_)) => {
+                let is_awake = takes_over.is_some_and(|own| !own.asleep && self.lives(own));
+                ensure(!is_awake, || format!("{ask}, which it waits for already: {got:?}"))?;
+                self.judge_deadlock(&ask, true, server)?;
+            }
+            Err(Refusal::OneWait(_)) => {
+                ensure(is_other && ask.wait != Waits::Try, || {
+                    format!("{ask}, and is told that it waits for others: {own:?}")
+                })?;
+            }
+            Err(Refusal::Unheard(_)) => {
+                let is_unheard = ask.locks.iter().any(|&lock| {
+                    self.hold(ask.owner, lock).is_some_and(|hold| !hold.told || hold.unclaimed)
+                });
+                ensure(is_unheard && ask.wait != Waits::Try, || {
+                    format!("{ask}, and is told that it has not heard of a grant")
+                })?;
+            }
             Err(Refusal::NotALock(_)) => {
                 let is_none = ask.locks.iter().any(|&lock| self.no_lock[lock]);
                 ensure(is_none, || format!("{ask}, and is told that it is no lock"))?;
@@ -101,6 +142,16 @@ impl Book {
             Err(other) => return Err(format!("{ask}: {other:?}")),
         }
         Ok(())
+    }
+
+    /// The wait of this owner in the database of these locks, if only a place that sleeps.
+    pub(super) fn wait_of(&self, ask: &Ask) -> Option<&Wait> {
+        self.waits.iter().find(|wait| {
+            let is_over = wait.until.is_some_and(|until| until <= self.now);
+            let waits = !wait.over && wait.granted.is_none() && !is_over;
+            let is_here = LOCKS[wait.ask.locks[0]].0 == LOCKS[ask.locks[0]].0;
+            waits && wait.ask.owner == ask.owner && is_here
+        })
     }
 
     /// Where this request stands, if it is for a place.

@@ -66,6 +66,18 @@ impl State {
         let awake = (0..requests.len()).filter(|&at| self.awake() & bit(at) != 0);
         let ended = awake.filter(|&at| self.is_upgrade(requests[at]));
         self.left &= !ended.fold(0, |all, at| all | bit(at));
+        // A place that sleeps ends when its owner comes by all of its locks otherwise.
+        let asleep = (0..requests.len()).filter(|&at| self.asleep & bit(at) != 0);
+        let held = asleep.filter(|&at| self.has_all(requests[at]));
+        let ended = held.fold(0, |all, at| all | bit(at));
+        (self.left, self.asleep) = (self.left & !ended, self.asleep & !ended);
+    }
+
+    fn has_all(&self, request: Request) -> bool {
+        (self.held.iter().zip(request.locks)).all(|(held, wanted)| {
+            let covers = held.alone || wanted != Some(Mode::Exclusive);
+            wanted.is_none() || held.by & request.owner != 0 && covers
+        })
     }
 
     /// Does its owner share a lock that it wants alone?
@@ -142,6 +154,20 @@ impl State {
             held.by &= !ends;
             held.alone &= held.by != 0;
         }
+        self.settle(requests, deaf);
+    }
+
+    /// The same without this request, which is given up.
+    pub fn without(mut self, request: Option<usize>) -> Self {
+        let gone = request.map_or(0, bit);
+        (self.left, self.asleep) = (self.left & !gone, self.asleep & !gone);
+        self
+    }
+
+    /// Gives this request what it may have at once, beside another of its owner that waits.
+    pub fn grants_beside(&mut self, requests: &[Request], at: usize, deaf: Requests) {
+        self.left |= bit(at);
+        self.grant(requests[at], at);
         self.settle(requests, deaf);
     }
 

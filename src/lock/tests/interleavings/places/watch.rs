@@ -171,6 +171,31 @@ impl Watch {
         self.waits.is_empty() && self.seen.is_nothing()
     }
 
+    /// Does this owner wait for these locks with a blocked client, or is it to, and for the same with a place?
+    pub fn waits_otherwise(&self, locks: &[Lock], owner: Owner, patience: Patience<'_>) -> bool {
+        let is_place = matches!(patience, Patience::Place(_));
+        self.waits.values().any(|one| {
+            let is_same = one.owner == owner && Self::are_the_same(&one.locks, locks);
+            is_same && !(is_place && one.ticket.is_none())
+        })
+    }
+
+    fn are_the_same(one: &[Lock], other: &[Lock]) -> bool {
+        one.len() == other.len() && one.iter().all(|lock| other.contains(lock))
+    }
+
+    /// The wait of this owner for other locks of the same database. Surely, or only perhaps?
+    fn other_wait(&self, locks: &[Lock], owner: Owner, surely: bool, now: Ms) -> Option<&Wait> {
+        self.waits.values().find(|one| {
+            let waits = matches!(one.state, State::Waiting | State::Asleep);
+            let is_sure = waits && !one.perhaps && !one.is_hidden && one.least > now;
+            one.owner == owner
+                && one.locks.first().is_some_and(|lock| lock.0 == locks[0].0)
+                && !Self::are_the_same(&one.locks, locks)
+                && (is_sure || !surely)
+        })
+    }
+
     pub fn look(&mut self, server: &mut Server) {
         self.seen = Seen::of(server);
     }

@@ -88,6 +88,11 @@ impl Watch {
         match deed {
             Deed::Ask { locks, plea, got } => match got {
                 Ok(Acquired::Held(fence)) => self.held(server, locks, *plea, *fence, was, now),
+                Ok(Acquired::Place(_) | Acquired::Waiting(_))
+                    if self.other_wait(locks, plea.owner, true, now).is_some() =>
+                {
+                    Err(format!("waits twice: {plea:?} for {locks:?}"))
+                }
                 Ok(Acquired::Place(before)) => self.has_place(locks, *plea, *before, was, now),
                 Ok(Acquired::Waiting(ticket)) => {
                     self.counts.blocked += 1;
@@ -320,7 +325,13 @@ impl Watch {
             old.plea.mode == plea.mode && is_there && !self.may_be_another(**no, old, now)
         });
         let no = match (kept, old) {
-            (Some((&no, _)), _) => no,
+            (Some((&no, old)), _) => {
+                // It has woken by this, and is searched.
+                if old.missed && old.state == State::Asleep {
+                    self.waits_not_for_itself(no, was, now)?;
+                }
+                no
+            }
             (None, old) => {
                 self.counts.places += 1;
                 if let Some((no, old)) = old {
@@ -331,11 +342,9 @@ impl Watch {
                     })?;
                     self.waits.remove(no);
                 }
+                // It is judged as if the one were gone that is given up for it.
                 let no = self.joins(new);
-                // One that is given up for it may still have been in the way, and others have come in with its end.
-                if old.is_none() {
-                    self.waits_not_for_itself(no, was, now)?;
-                }
+                self.waits_not_for_itself(no, was, now)?;
                 no
             }
         };
@@ -385,15 +394,29 @@ impl Watch {
                 let is_sure = one.least > now && !one.perhaps;
                 one.is_for(locks, owner) && one.plea.mode == plea.mode && is_sure
             });
+        let is_awake = has_place
+            && (was.values()).any(|one| one.is_for(locks, owner) && one.state == State::Waiting);
         let (count, is_right) = match refusal {
             Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),
+            Refusal::OneWait(_) => {
+                let is_right = self.other_wait(locks, owner, false, now).is_some();
+                (&mut self.counts.one_waits, is_right && plea.patience != Patience::Try)
+            }
+            Refusal::Unheard(_) => {
+                let granted = |one: &Wait| {
+                    one.is_granted() && locks.iter().any(|&lock| one.wants(lock, owner))
+                };
+                let is_right = was.values().chain(self.waits.values()).any(granted);
+                (&mut self.counts.one_waits, is_right && plea.patience != Patience::Try)
+            }
             Refusal::NoUpgrade => {
                 let refused = self.new_place(locks, plea, now);
                 let is_right = plea.patience != Patience::Try && self.may_be_upgrade(&refused);
                 (&mut self.counts.no_upgrades, is_right)
             }
             Refusal::QueueFull | Refusal::Behind(_) => (&mut self.counts.full, !has_place),
-            Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !has_place),
+            // One that sleeps is searched when it wakes.
+            Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !is_awake),
             other => return Err(format!("{plea:?}: {other:?}")),
         };
         *count += 1;

@@ -354,7 +354,12 @@ impl Watch {
             let rest = place.locks.iter().map(|&lock| (lock, owner));
             self.foreign.extend(rest.filter(|hold| !told.contains(hold)));
         }
+        // Its owner waits for other locks: it is over when it is passed by.
+        let passed_by = place.is_granted()
+            && now > place.claim_ends.min(if place.robbed { 0 } else { Ms::MAX })
+            && self.other_wait(&place.locks, owner, false, now).is_some();
         let reasons = [
+            (passed_by, &mut self.counts.passed_by),
             (released, &mut self.counts.released),
             (claimed, &mut self.counts.ended_claimed),
             (other, &mut self.counts.other_mode),
@@ -449,7 +454,9 @@ impl Watch {
             ensure(server.master && !self.drains || place.is_granted(), || {
                 format!("keeps its place {}", what())
             })?;
+            // One whose message found no receiver is passed by at once, also in a late turn.
             let is_hidden = place.perhaps
+                || place.is_unheard
                 || place.least <= now
                 || self.denied == Some(place.owner)
                 || self.is_forged(place);
