@@ -54,6 +54,16 @@ impl Mode {
             Self::Shared | Self::Limit(_) => Hold::Shared,
         }
     }
+
+    /// It is granted beside fewer than so many others, where no more than `max_sharers` may share a lock.
+    pub fn room(self, max_sharers: u64) -> u64 {
+        match self {
+            Self::Exclusive => 1,
+            Self::Shared => max_sharers,
+            // It may have been lowered since the request was read.
+            Self::Limit(most) => most.min(max_sharers),
+        }
+    }
 }
 
 impl Hold {
@@ -164,22 +174,12 @@ impl HeldBy {
             // An upgrade does not wait for its turn, nor for anything else.
             Self::Sharers { others, owner: true } => others == 0,
             Self::Sharers { others, owner: false } => {
-                in_turn && has_room(mode, others, max_sharers)
+                let room = mode.room(max_sharers);
+                in_turn && u64::try_from(others).is_ok_and(|others| others < room)
             }
         };
         if is_open { Verdict::Open } else { Verdict::Shut }
     }
-}
-
-/// Can this be granted while this many others share the lock?
-fn has_room(mode: Mode, others: usize, max_sharers: u64) -> bool {
-    let most = match mode {
-        Mode::Exclusive => 1,
-        Mode::Shared => max_sharers,
-        // It may have been lowered since the request was read.
-        Mode::Limit(most) => most.min(max_sharers),
-    };
-    u64::try_from(others).is_ok_and(|others| others < most)
 }
 
 #[cfg(test)]

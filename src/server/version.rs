@@ -25,11 +25,6 @@ impl Server {
         matches!(self, Self::Redis(version) if version >= (8, 4))
     }
 
-    /// May a user be kept from entering a database? The server tells a module nothing of it.
-    pub fn has_rights_to_databases(self) -> bool {
-        matches!(self, Self::Valkey(version) if version >= (9, 1))
-    }
-
     /// Does it find a caller by its number also if that is a script or another module, and has no connection? Valkey
     /// 9.1.2 crashes when it is asked for the address of such a caller. (Valkey 9.0 was not tried.)
     pub fn finds_callers_without_connection(self) -> bool {

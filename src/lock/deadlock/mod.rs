@@ -1,93 +1,46 @@
 //! Deadlocks: owners of whom each waits for the next, and the last for the first.
 //!
-//! Only a new request can close a deadlock. So it is looked for when one begins to wait, and a request that
-//! would close one is refused.
+//! Only a request that begins to wait can close a deadlock, or a place that wakes. So it is looked for then, and a
+//! request that would close one is refused.
 //!
-//! 1. [`Reach`] goes from the owner of the request to all that it waits for, directly or over others. Where no
-//!    way leads back there is no deadlock. Where one does, and each owner on it has to wait for the next
-//!    whatever all others do, that is one.
-//! 2. If it is not as certain as that, [`Play`] tells what comes of it when all let go that can.
-//! 3. If the request is not served even then, the shortest way back is the deadlock, over owners that are not
-//!    served either.
+//! An owner waits by one request, and no upgrade waits. So it is plain what a request needs: in each of its queues all
+//! that stand before it must be served, and fewer than so many others may hold the lock.
 //!
-//! All of this takes so many [`Steps`] at most, and all searches together have an
-//! [allowance](steps::Allowance). A request whose search would be longer is refused, because it can't be told
-//! whether it would wait for ever.
+//! 1. [`Graph`] goes from the request to all that it waits for, directly or through others. Where no way leads back
+//!    there is no deadlock. Where one does, and each on it has to wait for the next whatever all others do, that is one.
+//! 2. If it is not as certain as that, all requests that were reached begin as stuck, and each whose needs are met by
+//!    those that are not stuck is taken out, again and again ([`reduce`]). What is left waits for ever.
+//! 3. If the request that asks is left, the [shortest way](way) over those that are left back to it is the deadlock. If
+//!    there is none it only waits behind one of others, which another client's write may have made, and which a ttl
+//!    will end.
+//!
+//! All of this takes so many [`Steps`] at most, and all searches together have an [allowance](steps::Allowance). A
+//! request whose search would be longer is refused, because it can't be told whether it would wait for ever. To a search
+//! an owner is another one in each database, since it may wait in each.
 
 pub mod found;
-mod play;
-mod reach;
+mod graph;
+mod reduce;
+mod scene;
 pub mod steps;
+mod way;
+
+pub use scene::Scene;
 
 use crate::lock::deadlock::found::Deadlock;
-use crate::lock::deadlock::play::Play;
-use crate::lock::deadlock::reach::Reach;
+use crate::lock::deadlock::graph::Graph;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Mode, Name, Now, Ticket};
+use crate::lock::words::Ticket;
 
-/// What is searched: who waits, as of now, where no more than `max_sharers` may share a lock.
-#[derive(Clone, Copy)]
-pub struct Scene<'a> {
-    pub waiting: &'a Waiting,
-    /// A request that is given up for the one that is judged: it is as if it were gone.
-    pub without: Option<Ticket>,
-    pub max_sharers: u64,
-    pub now: Now,
-}
-
-impl<'a> Scene<'a> {
-    /// What this owner waits for.
-    fn waiting_of(self, owner: &[u8]) -> impl Iterator<Item = (Ticket, &'a Waiter)> {
-        let its = self.waiting.waiting_of(owner, self.now);
-        its.filter(move |&(ticket, waiter)| !self.is_over(ticket, waiter))
-    }
-
-    /// Does this request wait no more, or is it over as soon as it is looked at, because its owner shares a lock that
-    /// it asks for alone?
-    fn is_over(self, ticket: Ticket, waiter: &Waiter) -> bool {
-        let Self { waiting, now, .. } = self;
-        let is_shared = |name: &Name| {
-            (waiting.queue_of(name.borrow())).is_some_and(|queue| {
-                queue.holders().are_sharers() && queue.holders().include(&waiter.owner, now)
-            })
-        };
-        waiter.is_up(now)
-            || self.without == Some(ticket)
-            || waiter.mode == Mode::Exclusive
-                && waiting.may_be_in_the_way(ticket)
-                && waiter.names.iter().any(is_shared)
-    }
-
-    /// The deadlock that this waiter closes, which has just come or woken.
-    pub fn deadlock_of(
-        self,
-        ticket: Ticket,
-        steps: &mut Steps,
-    ) -> Result<Option<Deadlock>, TooLong> {
-        let scene = self;
-        let Some(Waiter { owner, .. }) = self.waiting.waiter(ticket) else {
-            return Ok(None);
-        };
-        let reach = Reach::from(scene, owner).everywhere(steps)?;
-        if reach.came_back() != Some(false) {
-            return Ok(reach.way_back());
+impl Scene<'_> {
+    /// The deadlock that this request closes, which has just come or woken.
+    pub fn deadlock_of(self, asks: Ticket, steps: &mut Steps) -> Result<Option<Deadlock>, TooLong> {
+        let mut graph = Graph::new(self, asks);
+        match graph.reach_all(steps)? {
+            None => Ok(None),
+            Some(edge) if edge.is_certain => Ok(graph.in_words(edge)),
+            Some(_) if graph.reduce(steps)? => graph.way_back(steps),
+            Some(_) => Ok(None),
         }
-        let play = Play::of(scene, reach.names(), steps)?;
-        let served = play.owners_that_are_served(steps)?;
-        if served.contains(&**owner) {
-            return Ok(None);
-        }
-        Reach::from(scene, owner).shortest_way_back(served, steps)
-    }
-}
-
-impl Waiting {
-    /// Can it be seen at once that this waiter, which has just come and whose owner waits by so many requests, closes
-    /// no deadlock? Another would have to wait for its owner: for what that holds, or because another of its requests
-    /// comes first. There is no request behind the last one in a queue.
-    pub fn closes_nothing(&self, ticket: Ticket, requests: usize) -> bool {
-        self.are_of_one() || (requests < 2 && !self.may_be_in_the_way(ticket))
     }
 }

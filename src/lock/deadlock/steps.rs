@@ -86,7 +86,7 @@ impl Steps {
         self.look(things.saturating_mul(WRITING))
     }
 
-    fn taken(&self) -> usize {
+    pub fn taken(&self) -> usize {
         self.most.saturating_sub(self.left)
     }
 }

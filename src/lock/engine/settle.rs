@@ -172,7 +172,7 @@ impl Locks {
         };
         // Another request of its owner would be served next.
         let is_its_only_one =
-            self.waiting.queue_of(name).is_some_and(|queue| !queue.tangled().contains(&ticket));
+            self.waiting.queue_of(name).is_some_and(|queue| !queue.several().contains(&ticket));
         match self.serve(turn, ticket, Some(name)) {
             Served::Through if is_its_only_one => self.passed_on(name).unwrap_or(Served::Through),
             seen => seen,

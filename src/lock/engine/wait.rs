@@ -38,15 +38,14 @@ impl Locks {
             self.check_length(parts, most, instead_of)?;
         }
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-        let newcomer = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
+        self.waiting.check_room(&names, request, instead_of, &self.limits)?;
         let place = match request.patience {
             Patience::Place(Lease { length, command, .. }) => {
                 Some(Box::new(Place::new(length, turn.keys.asker(command))))
             }
             _ => None,
         };
-        let (ticket, requests) =
-            (self.waiting).enroll(request, &names, until, turn.now, place, newcomer);
+        let ticket = self.waiting.enroll(request, &names, until, turn.now, place);
         for &name in &names {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queue(name).is_some_and(|queue| queue.len() == 1) {
@@ -55,9 +54,7 @@ impl Locks {
         }
         // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
         turn.settling.forget_joined();
-        if !self.waiting.closes_nothing(ticket, requests)
-            && let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of)
-        {
+        if let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of) {
             self.give_up(ticket);
             return Err(refusal);
         }
@@ -73,6 +70,9 @@ impl Locks {
         ticket: Ticket,
         without: Option<Ticket>,
     ) -> Result<(), Refusal> {
+        if self.waiting.closes_nothing(ticket) {
+            return Ok(());
+        }
         match self.deadlock_now(turn, ticket, without)? {
             None => Ok(()),
             Some(deadlock) => {

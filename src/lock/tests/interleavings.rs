@@ -8,7 +8,7 @@ mod counts;
 mod crowd;
 pub mod orders;
 mod places;
-mod random;
+pub mod random;
 mod shrink;
 mod soak;
 pub mod steps;
@@ -122,13 +122,13 @@ fn tell<Step: Clone + Debug>(
     );
 }
 
-fn from_env(name: &str) -> Option<u64> {
+pub fn from_env(name: &str) -> Option<u64> {
     let value = env::var(name).ok()?;
     Some(value.parse().expect("a number"))
 }
 
 /// From which seed on to begin: from this one, unless another is named, or new ones are wanted.
-fn first_seed(usual: u64) -> u64 {
+pub fn first_seed(usual: u64) -> u64 {
     let soaks = env::var_os("LOCK_SOAK_SECONDS").is_some();
     let usual = || if soaks { soak::seed_of_now() } else { usual };
     from_env("LOCK_FROM").unwrap_or_else(usual)

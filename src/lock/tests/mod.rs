@@ -6,6 +6,7 @@
 //! | `model` | what a lock may do, judged by what goes in and what comes out |
 //! | `interleavings` | random histories of the core, which the model follows |
 //! | `explore` | every history of some small worlds, the shortest first |
+//! | `graphs` | random graphs of owners that wait, for the search for deadlocks alone |
 //! | `rules` | single rules, one short history each |
 #![allow(
     clippy::arithmetic_side_effects,
@@ -14,6 +15,7 @@
 )]
 
 mod explore;
+mod graphs;
 mod interleavings;
 mod model;
 mod rules;

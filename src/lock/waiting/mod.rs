@@ -17,7 +17,6 @@ use crate::lock::budget;
 use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
 use crate::lock::stats::classes::{Classes, Fits};
-use crate::lock::waiting::by_owner::Newcomer;
 use crate::lock::waiting::calendar::Calendar;
 use crate::lock::waiting::in_the_way::InTheWay;
 use crate::lock::waiting::place::{Place, Places};
@@ -163,18 +162,19 @@ impl Waiting {
         until: Option<Ms>,
         now: Now,
         place: Option<Box<Place>>,
-        Newcomer { print, waits_already }: Newcomer,
-    ) -> (Ticket, usize) {
+    ) -> Ticket {
         let ticket = self.waits.draw_ticket();
-        let names = self.stand_in_queues(names, |queue| queue.join(ticket));
+        let mode = (names.len() == 1).then_some(request.terms.mode);
+        let names = self.stand_in_queues(names, |queue| queue.join(ticket, mode));
         let ends = until.unwrap_or(FOREVER);
+        let print = self.print_of(request.terms.owner);
         let waiter = Waiter::new(request, print, Rc::clone(&names), ends, now, place);
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
         self.waiters.insert(ticket, waiter);
-        let requests = self.add_wait(ticket, &names, waits_already);
-        (ticket, requests)
+        self.add_wait(ticket, &names);
+        ticket
     }
 
     /// Changes the queue of each of these locks, new if there is none, by `join`. Returns their names, which share

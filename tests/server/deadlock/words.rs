@@ -3,7 +3,7 @@
 use super::{assert_refused, refused, waiting};
 use crate::support::*;
 
-/// ann holds x and waits for y, ben holds y: in these databases.
+/// ann holds x and waits for y, ben holds y.
 fn ann_waits_for_ben(server: &Server) -> Client {
     let mut client = server.client();
     client.acquire("x", "ann");
@@ -98,25 +98,4 @@ fn rights_that_change_count_at_once() {
     assert_eq!(admin.run(&rule), "OK");
     let words = refused(&mut client, &waiting("x", "ben", ""));
     assert!(!words.contains(r#""y""#), "{words}");
-}
-
-/// Where the server knows rights for databases, no key of another database is named: the server can't
-/// be asked about one key there.
-#[test]
-fn a_key_of_another_database_that_may_be_secret_is_not_named() {
-    let server = Server::start();
-    let mut admin = server.client();
-    let knows_databases = cmd!(admin, "ACL", "SETUSER", "probe", "on", "resetdbs", "db=0") == "OK";
-    skip_unless!(knows_databases, "this server knows no rights for databases");
-    admin.acquire("x", "ann");
-    admin.select(3);
-    admin.acquire("y", "ben");
-    let _ann = server.waiter_in(3, &waiting("y", "ann", ""));
-    let mut client = server.as_user("resetdbs db=0 ~* +@all");
-    assert!(cmd!(client, "SELECT", 3).is_error("NOPERM"));
-    assert_refused(
-        &mut client,
-        &waiting("x", "ben", ""),
-        r#""ben" waits for "x", held by "ann"; "ann" waits for (another key), held by "ben""#,
-    );
 }

@@ -119,7 +119,10 @@ impl Model {
                 continue;
             }
             seen.push(owner);
-            let mut waits = self.queue.iter().filter(|one| one.plea.owner == owner);
+            // In each database an owner waits by one request, and each is searched by itself.
+            let is_its =
+                |one: &&Waiter| one.plea.owner == owner && one.locks[0].0 == asks.locks[0].0;
+            let mut waits = self.queue.iter().filter(is_its);
             if let (Some(one), None) = (waits.next(), waits.next())
                 && self.lives(one)
                 && self.leads_back(one, asks, seen)
@@ -132,11 +135,11 @@ impl Model {
 
     fn surely_waits_for(&self, waiter: &Waiter) -> Vec<Owner> {
         let mut found = Vec::new();
-        if self
-            .queue
-            .iter()
-            .any(|one| one.plea.owner == waiter.plea.owner && one.ticket != waiter.ticket)
-        {
+        if self.queue.iter().any(|one| {
+            one.plea.owner == waiter.plea.owner
+                && one.ticket != waiter.ticket
+                && one.locks[0].0 == waiter.locks[0].0
+        }) {
             return found;
         }
         for &lock in &waiter.locks {

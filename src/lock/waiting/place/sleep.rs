@@ -42,13 +42,13 @@ impl Waiting {
             return;
         }
         waiter.set_state(State::Waiting);
-        let names = Rc::clone(&waiter.names);
+        let (names, mode) = (Rc::clone(&waiter.names), waiter.mode_alone());
         self.waits.entries_asleep = self.waits.entries_asleep.saturating_sub(names.len());
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
-            queue.wake(ticket);
+            queue.wake(ticket, mode);
             self.calendar.note(name.clone());
         }
-        self.add_wait(ticket, &names, true);
+        self.add_wait(ticket, &names);
     }
 }

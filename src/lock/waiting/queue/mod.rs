@@ -13,16 +13,16 @@ pub use waiter::{State, WaitOutcome, Waiter};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::lock::waiting::queue::order::Order;
-use crate::lock::words::{Ms, Name, Ticket};
+use crate::lock::waiting::queue::order::{Order, Sorted};
+use crate::lock::words::{Mode, Ms, Name, Ticket};
 
 /// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
 pub struct Queue {
     /// The waiters in order of arrival, which is that of their tickets.
-    order: Order<Ticket>,
-    /// Waiters whose owner also waits for another lock, by the same ticket or another.
-    tangled: BTreeSet<Ticket>,
+    order: Order<Stand>,
+    /// Those of them that wait for other locks too.
+    several: BTreeSet<Ticket>,
     /// Places that sleep, and are not in `order`.
     asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
@@ -38,10 +38,30 @@ pub struct Queue {
     alarm: Option<Ms>,
 }
 
+/// A waiter in its order.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    ticket: Ticket,
+    /// If it waits for this lock alone, it is granted beside fewer than so many others.
+    room: u64,
+}
+
+impl Sorted for Stand {
+    type Key = Ticket;
+
+    fn key(&self) -> Ticket {
+        self.ticket
+    }
+}
+
 impl Queue {
-    /// Adds a waiter in order of its ticket; a new one comes last.
-    pub fn join(&mut self, ticket: Ticket) {
-        self.order.insert(ticket);
+    /// Adds a waiter in order of its ticket; a new one comes last. `mode` is that of a waiter for this lock alone.
+    pub fn join(&mut self, ticket: Ticket, mode: Option<Mode>) {
+        if mode.is_none() {
+            self.several.insert(ticket);
+        }
+        let room = mode.map_or(u64::MAX, |mode| mode.room(u64::MAX));
+        self.order.insert(Stand { ticket, room });
     }
 
     /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
@@ -59,17 +79,15 @@ impl Queue {
         &mut self.holders
     }
 
-    /// The waiters whose owner also waits for another lock.
-    pub fn tangled(&self) -> &BTreeSet<Ticket> {
-        &self.tangled
+    /// The waiters that wait for other locks too.
+    pub fn several(&self) -> &BTreeSet<Ticket> {
+        &self.several
     }
 
-    pub fn set_tangled(&mut self, ticket: Ticket, tangled: bool) {
-        if tangled {
-            self.tangled.insert(ticket);
-        } else {
-            self.tangled.remove(&ticket);
-        }
+    /// All waiters in their order, and beside fewer than how many others each of those that wait for this lock alone is
+    /// granted it.
+    pub fn demands(&self) -> impl Iterator<Item = (Ticket, u64)> {
+        self.order.elements().map(|stand| (stand.ticket, stand.room))
     }
 
     /// The places that sleep, and are in no order.
@@ -83,9 +101,9 @@ impl Queue {
     }
 
     /// Puts a place that sleeps where it belongs by its ticket.
-    pub fn wake(&mut self, ticket: Ticket) {
+    pub fn wake(&mut self, ticket: Ticket, mode: Option<Mode>) {
         self.asleep.remove(&ticket);
-        self.join(ticket);
+        self.join(ticket, mode);
         self.touch();
     }
 
@@ -122,7 +140,7 @@ impl Queue {
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let was_first = self.first() == Some(ticket);
         self.order.remove(ticket);
-        self.tangled.remove(&ticket);
+        self.several.remove(&ticket);
         self.asleep.remove(&ticket);
         was_first
     }
@@ -140,6 +158,10 @@ impl Queue {
         self.order.iter().find(|&one| Some(one) != own)
     }
 
+    pub fn last(&self) -> Option<Ticket> {
+        self.order.last()
+    }
+
     /// Is this one in the queue, and not asleep?
     pub fn contains(&self, ticket: Ticket) -> bool {
         self.order.contains(ticket)
@@ -148,11 +170,6 @@ impl Queue {
     /// All waiters, in the order in which they are granted the lock.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
         self.order.iter()
-    }
-
-    /// Are both in the queue, and does `one` come before `other`?
-    pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
-        one < other && self.contains(one) && self.contains(other)
     }
 
     /// How many wait, without sleeping places.
@@ -201,7 +218,7 @@ mod tests {
             let stands = naive.place(ticket).is_some();
             match chance >> 61 {
                 0 | 1 if !stands && !naive.asleep.contains(&ticket) => {
-                    queue.join(ticket);
+                    queue.join(ticket, Some(Mode::Shared));
                     naive.standing.insert(ticket);
                 }
                 4 => assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}"),
@@ -211,7 +228,7 @@ mod tests {
                     naive.asleep.insert(ticket);
                 }
                 6 if naive.asleep.contains(&ticket) => {
-                    queue.wake(ticket);
+                    queue.wake(ticket, None);
                     naive.remove(ticket);
                     naive.standing.insert(ticket);
                     assert!(queue.take_stale(), "who stands there has changed");
@@ -223,26 +240,29 @@ mod tests {
             assert_eq!((queue.first(), queue.len()), (order.first().copied(), order.len()));
             assert_eq!(queue.asleep(), &naive.asleep);
             assert_eq!(queue.is_empty(), order.is_empty() && naive.asleep.is_empty());
-            let other = (chance >> 40) % 40;
-            let [one, two] = [ticket, other].map(|ticket| naive.place(ticket));
-            assert_eq!(queue.contains(ticket), one.is_some());
-            assert_eq!(queue.is_before(ticket, other), one.zip(two).is_some_and(|(a, b)| a < b));
-            if let Some(before) = one {
+            let place = naive.place(ticket);
+            assert_eq!(queue.contains(ticket), place.is_some());
+            if let Some(before) = place {
                 assert_eq!(queue.before(ticket), before, "{step}");
             }
         }
     }
 
     #[test]
-    fn a_waiter_that_leaves_is_tangled_no_more() {
+    fn the_queue_knows_who_waits_for_other_locks_too_and_what_the_rest_bears() {
         let mut queue = Queue::default();
-        for ticket in [1, 2] {
-            queue.join(ticket);
-            queue.set_tangled(ticket, true);
+        let modes = [Some(Mode::Exclusive), None, Some(Mode::Limit(3)), Some(Mode::Shared), None];
+        for (ticket, mode) in (1..).zip(modes) {
+            queue.join(ticket, mode);
         }
-        queue.leave(1);
-        assert!(queue.tangled().iter().eq(&[2]));
-        queue.set_tangled(2, false);
-        assert!(queue.tangled().is_empty());
+        queue.leave(5);
+        assert!(queue.several().iter().eq(&[2]));
+        assert!(queue.demands().eq([(1, 1), (2, u64::MAX), (3, 3), (4, u64::MAX)]));
+        queue.leave(2);
+        queue.join_asleep(2);
+        assert!(queue.several().is_empty());
+        queue.wake(2, None);
+        assert!(queue.several().iter().eq(&[2]));
+        assert_eq!((queue.first(), queue.last()), (Some(1), Some(4)));
     }
 }

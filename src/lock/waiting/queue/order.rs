@@ -166,7 +166,11 @@ impl<T: Sorted> Order<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = T::Key> {
-        self.blocks.iter().flatten().map(Sorted::key)
+        self.elements().map(Sorted::key)
+    }
+
+    pub fn elements(&self) -> impl Iterator<Item = &T> {
+        self.blocks.iter().flatten()
     }
 
     /// All keys from this one on.

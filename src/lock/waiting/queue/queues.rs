@@ -124,7 +124,7 @@ mod tests {
     fn a_queue_is_found_whichever_was_found_last_and_whichever_has_moved_to_its_index() {
         let mut queues = Queues::new(Keyed::new(Secret(1, 2)));
         for (ticket, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
-            queues.open(key).1.join(ticket);
+            queues.open(key).1.join(ticket, None);
         }
         let first = |queues: &Queues, key: &[u8]| queues.get(key).and_then(Queue::first);
         for _ in 0..2 {
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(queues.get_mut(b"b").and_then(|queue| queue.first()), Some(2));
         queues.close(b"b");
         assert!(queues.get(b"b").is_none());
-        queues.open(b"c").1.join(4);
+        queues.open(b"c").1.join(4, None);
         assert_eq!((queues.len(), first(&queues, b"c")), (1, Some(3)));
     }
 }

@@ -89,6 +89,11 @@ impl Waiter {
         }
     }
 
+    /// Its mode, if it waits for one lock alone.
+    pub fn mode_alone(&self) -> Option<Mode> {
+        (self.names.len() == 1).then_some(self.mode)
+    }
+
     /// Its state, with the fencing number.
     #[inline]
     pub fn state(&self) -> State {

@@ -39,7 +39,10 @@ impl Watch {
                 return true;
             }
             if seen.insert(owner) {
-                for (&no, one) in self.waits.iter().filter(|(_, one)| one.owner == owner) {
+                // In each database an owner waits by one request, and each is searched by itself.
+                let is_its =
+                    |other: &Wait| other.owner == owner && other.locks[0].0 == one.locks[0].0;
+                for (&no, one) in self.waits.iter().filter(|(_, one)| is_its(one)) {
                     to_visit.extend(self.surely_waits_for(no, one, waits));
                 }
             }

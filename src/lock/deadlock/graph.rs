@@ -1,0 +1,240 @@
+//! All that a request waits for, directly or through others, breadth first.
+//!
+//! In each of its queues a request waits for all that stand before it, and for the holders. Of those before it only the
+//! requests for several locks are reached, and the one that asks: a request for this lock alone needs nothing but what
+//! those behind it need too, if they are as demanding.
+
+use std::hash::BuildHasherDefault;
+
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
+use crate::lock::deadlock::found::Claim;
+use crate::lock::deadlock::scene::Scene;
+use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::hashing::NumberHasher;
+use crate::lock::waiting::queue::{Queue, Waiter};
+use crate::lock::words::{Mode, Name, Ticket};
+
+/// So many requests that have been reached before are passed in one step.
+const FEW: usize = 8;
+
+type Indexed<T> = IndexMap<u64, T, BuildHasherDefault<NumberHasher>>;
+
+pub struct Graph<'a> {
+    pub scene: Scene<'a>,
+    asks: Ticket,
+    /// By their tickets; the one that asks is the first.
+    pub requests: Indexed<Request<'a>>,
+    /// By the ids of their names.
+    pub locks: Indexed<Lock<'a>>,
+}
+
+pub struct Request<'a> {
+    pub waiter: &'a Waiter,
+    /// The edge by which it was reached first.
+    pub by: Option<Edge>,
+    /// The locks in whose queues it stands, and those that its owner holds.
+    pub locks: Vec<usize>,
+    pub holds: Vec<usize>,
+    /// In how many queues it waits for something.
+    pub unmet: usize,
+    /// Its owner has come to share a lock that it asks for alone: it ends as soon as it is looked at.
+    pub is_over: bool,
+    pub is_out: bool,
+}
+
+pub struct Lock<'a> {
+    pub name: &'a Name,
+    pub queue: &'a Queue,
+    /// Does the one that asks stand in its queue?
+    is_asked_for: bool,
+    /// All requests before this one have been reached.
+    pub before: Ticket,
+    /// The requests by which its holders wait, if these have been reached.
+    pub holders: Option<Vec<usize>>,
+    is_held_by_asker: bool,
+    /// How many of them are left.
+    pub stuck: u64,
+    /// The requests that stand in its queue, as far as they have been reached.
+    pub stands: Vec<Stand>,
+    /// The first of them that is left.
+    pub first: usize,
+}
+
+/// A request in one of its queues.
+#[derive(Clone, Copy)]
+pub struct Stand {
+    pub ticket: Ticket,
+    pub request: usize,
+    /// It is granted the lock when all before it are out and fewer than so many hold it; 0 if it needs nothing there.
+    pub room: u64,
+}
+
+/// From a request to another that it waits for.
+#[derive(Clone, Copy)]
+pub struct Edge {
+    pub from: usize,
+    pub lock: usize,
+    pub next: Claim,
+    /// Must the one that asks wait until the other is served, whatever all others do?
+    pub is_certain: bool,
+}
+
+impl<'a> Graph<'a> {
+    pub fn new(scene: Scene<'a>, asks: Ticket) -> Self {
+        Self { scene, asks, requests: IndexMap::default(), locks: IndexMap::default() }
+    }
+
+    /// Reaches all, or as many as it takes until a certain way leads back. Returns an edge that does.
+    pub fn reach_all(&mut self, steps: &mut Steps) -> Result<Option<Edge>, TooLong> {
+        let (mut back, mut from) = (None, 0);
+        self.reach(self.asks, None, steps)?;
+        while from < self.requests.len() {
+            let locks = self.locks_of(from, steps)?;
+            for &lock in &locks {
+                let edge = self.follow(from, lock, steps)?;
+                if edge.is_some_and(|edge| edge.is_certain) {
+                    return Ok(edge);
+                }
+                back = back.or(edge);
+            }
+            if let Some((_, request)) = self.requests.get_index_mut(from) {
+                request.locks = locks;
+            }
+            from = from.saturating_add(1);
+        }
+        Ok(back)
+    }
+
+    /// Reaches all that a request waits for in one of its queues. Returns an edge that leads back.
+    fn follow(
+        &mut self,
+        from: usize,
+        at: usize,
+        steps: &mut Steps,
+    ) -> Result<Option<Edge>, TooLong> {
+        let (Some((&ticket, request)), Some((_, lock))) =
+            (self.requests.get_index_mut(from), self.locks.get_index_mut(at))
+        else {
+            return Ok(None);
+        };
+        let queue = lock.queue;
+        let needs = !request.is_over && !self.scene.has(request.waiter, queue);
+        let room = if needs { self.scene.room(request.waiter.mode, queue) } else { 0 };
+        lock.stands.push(Stand { ticket, request: from, room });
+        if !needs {
+            return Ok(None);
+        }
+        request.unmet = request.unmet.saturating_add(1);
+        let is_certain = request.by.is_none_or(|by| by.is_certain);
+        let to_earlier = Edge { from, lock: at, next: Claim::ComesFirst, is_certain };
+        let is_certain = is_certain && room == 1;
+        let to_holder = Edge { from, lock: at, next: Claim::Holds, is_certain };
+        let is_behind = lock.is_asked_for && self.asks < ticket;
+        let earlier = lock.before..ticket.max(lock.before);
+        lock.before = earlier.end;
+        if lock.holders.is_none() {
+            self.reach_holders(to_holder, steps)?;
+        }
+        for (passed, &other) in (1_usize..).zip(queue.several().range(earlier)) {
+            steps.look(usize::from(passed.is_multiple_of(FEW)))?;
+            self.reach(other, Some(to_earlier), steps)?;
+        }
+        let is_held = self.locks.get_index(at).is_some_and(|(_, lock)| lock.is_held_by_asker);
+        let back = [is_held.then_some(to_holder), is_behind.then_some(to_earlier)];
+        Ok(back.into_iter().flatten().max_by_key(|edge| edge.is_certain))
+    }
+
+    /// The locks that a request asks for.
+    fn locks_of(&mut self, from: usize, steps: &mut Steps) -> Result<Vec<usize>, TooLong> {
+        let Some((_, request)) = self.requests.get_index_mut(from) else {
+            return Ok(Vec::new());
+        };
+        let Request { waiter, is_over, .. } = request;
+        steps.look(waiter.names.len())?;
+        let mut locks = Vec::with_capacity(waiter.names.len());
+        for name in &*waiter.names {
+            let entry = self.locks.entry(name.id());
+            let at = entry.index();
+            let queue = match entry {
+                Entry::Occupied(lock) => lock.get().queue,
+                Entry::Vacant(entry) => {
+                    let Some(queue) = self.scene.queue(name) else { continue };
+                    steps.write(2)?;
+                    entry.insert(Lock::new(name, queue, self.asks)).queue
+                }
+            };
+            *is_over |= waiter.mode == Mode::Exclusive
+                && queue.holders().are_sharers()
+                && self.scene.has(waiter, queue);
+            locks.push(at);
+        }
+        Ok(locks)
+    }
+
+    fn reach_holders(&mut self, edge: Edge, steps: &mut Steps) -> Result<(), TooLong> {
+        let Some((_, lock)) = self.locks.get_index(edge.lock) else {
+            return Ok(());
+        };
+        let mut holders = Vec::new();
+        for wait in self.scene.waits_of_holders(lock.queue, lock.name.db, steps)? {
+            if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {
+                holder.holds.push(edge.lock);
+                holders.push(at);
+            }
+        }
+        if let Some((_, lock)) = self.locks.get_index_mut(edge.lock) {
+            lock.is_held_by_asker = holders.contains(&0);
+            lock.stuck = u64::try_from(holders.len()).unwrap_or(u64::MAX);
+            lock.holders = Some(holders);
+        }
+        Ok(())
+    }
+
+    /// This request is to be followed, unless it has been. Returns it, if it waits.
+    fn reach(
+        &mut self,
+        ticket: Ticket,
+        by: Option<Edge>,
+        steps: &mut Steps,
+    ) -> Result<Option<(usize, &mut Request<'a>)>, TooLong> {
+        let entry = self.requests.entry(ticket);
+        let at = entry.index();
+        let request = match entry {
+            Entry::Occupied(request) => request.into_mut(),
+            Entry::Vacant(entry) => {
+                steps.look(1)?;
+                let Some(waiter) = self.scene.waiter(ticket) else {
+                    return Ok(None);
+                };
+                steps.write(2)?;
+                entry.insert(Request { by, ..Request::new(waiter) })
+            }
+        };
+        Ok(Some((at, request)))
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn new(waiter: &'a Waiter) -> Self {
+        let (locks, holds) = (Vec::new(), Vec::new());
+        Self { waiter, by: None, locks, holds, unmet: 0, is_over: false, is_out: false }
+    }
+}
+
+impl<'a> Lock<'a> {
+    fn new(name: &'a Name, queue: &'a Queue, asks: Ticket) -> Self {
+        Self {
+            name,
+            queue,
+            is_asked_for: queue.contains(asks),
+            before: Ticket::MIN,
+            holders: None,
+            is_held_by_asker: false,
+            stuck: 0,
+            stands: Vec::new(),
+            first: 0,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The shortest way back, over requests that are left.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::lock::deadlock::found::{Claim, Deadlock, Link};
+use crate::lock::deadlock::graph::{Edge, Graph};
+use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::words::Ticket;
+
+impl Graph<'_> {
+    pub fn way_back(&mut self, steps: &mut Steps) -> Result<Option<Deadlock>, TooLong> {
+        self.requests.values_mut().for_each(|request| request.by = None);
+        let mut to_visit = VecDeque::from([0]);
+        while let Some(from) = to_visit.pop_front() {
+            let Some((&ticket, request)) = self.requests.get_index_mut(from) else {
+                continue;
+            };
+            for lock in std::mem::take(&mut request.locks) {
+                for (to, next) in self.next(ticket, lock, steps)? {
+                    let edge = Edge { from, lock, next, is_certain: false };
+                    if to == 0 {
+                        return Ok(self.in_words(edge));
+                    }
+                    if let Some((_, other)) = self.requests.get_index_mut(to)
+                        && !other.is_out
+                        && other.by.is_none()
+                    {
+                        other.by = Some(edge);
+                        to_visit.push_back(to);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The requests that this one waits for in this queue, without those that another was found to wait for there.
+    fn next(
+        &mut self,
+        ticket: Ticket,
+        lock: usize,
+        steps: &mut Steps,
+    ) -> Result<Vec<(usize, Claim)>, TooLong> {
+        let mut next = Vec::new();
+        let Some((_, lock)) = self.locks.get_index_mut(lock) else {
+            return Ok(next);
+        };
+        let at = lock.stands.partition_point(|stand| stand.ticket < ticket);
+        let Some(&stand) = lock.stands.get(at).filter(|stand| stand.room > 0) else {
+            return Ok(next);
+        };
+        let earlier = lock.stands.get(lock.first..at).unwrap_or_default();
+        next.extend(earlier.iter().map(|stand| (stand.request, Claim::ComesFirst)));
+        lock.first = lock.first.max(at);
+        if lock.stuck >= stand.room {
+            let holders = lock.holders.take().unwrap_or_default();
+            next.extend(holders.into_iter().map(|holder| (holder, Claim::Holds)));
+        }
+        steps.look(next.len().saturating_add(1))?;
+        Ok(next)
+    }
+
+    /// The deadlock that this edge closes, with those by which the requests were reached.
+    pub fn in_words(&self, mut edge: Edge) -> Option<Deadlock> {
+        let mut links = VecDeque::new();
+        loop {
+            let (_, request) = self.requests.get_index(edge.from)?;
+            let (_, lock) = self.locks.get_index(edge.lock)?;
+            let (owner, name) = (Rc::clone(&request.waiter.owner), lock.name.clone());
+            links.push_front(Link { owner, name, next: edge.next });
+            match request.by.filter(|_| edge.from != 0) {
+                Some(by) => edge = by,
+                None => return Some(Deadlock { links: links.into() }),
+            }
+        }
+    }
+}
