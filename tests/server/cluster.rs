@@ -304,8 +304,8 @@ fn locks_with_hash_tags_and_braces_are_waited_for_and_their_waiters_are_moved() 
         let home = cluster.index_of(key);
         let mut client = cluster.client(home);
         client.acquire(key, "a");
-        let mut first = cluster.node(home).waiter_for(key, "b");
-        let second = cluster.node(home).waiter_for(key, "c");
+        let mut first = cluster.node(home).waiter_for(key, format!("b-{key}"));
+        let second = cluster.node(home).waiter_for(key, format!("c-{key}"));
         assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 1, "{key}");
         assert!(first.answer().int() > 0, "{key}");
         waiters.push((key, home, second));
@@ -326,7 +326,7 @@ fn locks_with_hash_tags_and_braces_are_waited_for_and_their_waiters_are_moved() 
         }
         let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(to).port());
         assert_eq!(waiter.answer().error(), moved, "{key}");
-        assert_eq!(cmd!(cluster.client(to), "GET", key), "b", "{key}");
+        assert_eq!(cmd!(cluster.client(to), "GET", key), format!("b-{key}"), "{key}");
     }
 }
 

@@ -182,7 +182,7 @@ fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
     let mut others: Vec<_> = ["x", "y", "x", "y"]
         .iter()
         .enumerate()
-        .map(|(number, key)| server.waiter_for(key, format!("other{}", number / 2)))
+        .map(|(number, key)| server.waiter_for(key, format!("other{number}")))
         .collect();
     client.release("y", "ben");
     ann.answer().fence();
@@ -193,7 +193,7 @@ fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
     eve.answer().fence();
     client.release("x", "eve");
     for (other, (key, owner)) in
-        others.iter_mut().zip([("x", "other0"), ("y", "other0"), ("x", "other1"), ("y", "other1")])
+        others.iter_mut().zip([("x", "other0"), ("y", "other1"), ("x", "other2"), ("y", "other3")])
     {
         other.answer().fence();
         client.release(key, owner);

@@ -22,8 +22,8 @@ fn wake_ups(server: &Server) -> f64 {
 
 /// A place in the queue of the lock of this number.
 fn place(number: usize) -> Command {
-    let key = format!("k{number}");
-    args!["LOCK.ACQUIRE", key, "p", LONG, "QUEUE", 60_000]
+    let (key, owner) = (format!("k{number}"), format!("p{number}"));
+    args!["LOCK.ACQUIRE", key, owner, LONG, "QUEUE", 60_000]
 }
 
 /// With its own threads and its cron a server wakes up some ten times a second.
@@ -85,6 +85,7 @@ fn a_server_that_takes_no_writes_does_not_ask_for_each_lock_that_is_free() {
     let mut get_all = args!["MGET"];
     get_all.extend(names.iter().map(Arg::to_arg));
     eventually("all are granted", || {
-        (client.run(&get_all).items().iter()).all(|holder| *holder == "p")
+        (client.run(&get_all).items().iter().enumerate())
+            .all(|(number, holder)| *holder == format!("p{number}"))
     });
 }

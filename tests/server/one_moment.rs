@@ -66,8 +66,8 @@ fn whatever_ends_in_one_moment_is_passed_on_and_nothing_else_happens() {
                 .flat_map(|number| kinds.iter().map(move |kind| name(kind, number)))
                 .collect()
         }));
-        for (keys, waiter) in wants.iter().zip(&mut waiters) {
-            waiter.send(&macquire_waiting(keys, format!("w{round}")));
+        for (nth, (keys, waiter)) in wants.iter().zip(&mut waiters).enumerate() {
+            waiter.send(&macquire_waiting(keys, format!("w{round}-{nth}")));
         }
         server.wait_for_blocked_clients(waiting);
 
@@ -102,9 +102,9 @@ fn whatever_ends_in_one_moment_is_passed_on_and_nothing_else_happens() {
         eventually("all others are gone", || {
             cmd!(client, "DBSIZE") == i64::try_from(held).unwrap()
         });
-        for keys in &wants {
+        for (nth, keys) in wants.iter().enumerate() {
             let mut release = counted("LOCK.MRELEASE", keys);
-            release.extend(args![format!("w{round}")]);
+            release.extend(args![format!("w{round}-{nth}")]);
             assert_eq!(client.run(&release), i64::try_from(keys.len()).unwrap());
         }
         assert_eq!(cmd!(client, "DBSIZE"), 0);

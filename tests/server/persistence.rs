@@ -244,7 +244,7 @@ fn a_reload_keeps_holds_and_waiters() {
         let deadline = cmd!(client, "PEXPIRETIME", "k").int();
         let mut waiters: Vec<Client> =
             ["b", "c", "d"].iter().map(|owner| server.waiter_for("k", owner)).collect();
-        let mut soon = server.waiter_for("soon", "b");
+        let mut soon = server.waiter_for("soon", "e");
         cmd!(client, "LOCK.RENEW", "soon", "a", 300);
         for command in
             [args!["DEBUG", "RELOAD"], args!["DEBUG", "LOADAOF"], args!["DEBUG", "RELOAD"]]

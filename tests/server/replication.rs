@@ -288,7 +288,7 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
         }
         let mut waiters = Vec::new();
         for (key, patience) in [("k", 0), ("k", 60_000), ("l", 0), ("l", 60_000)] {
-            let owner = format!("b{patience}");
+            let owner = format!("b-{key}-{patience}");
             waiters.push(server.waiter(&args![
                 "LOCK.ACQUIRE",
                 key,

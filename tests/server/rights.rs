@@ -157,7 +157,12 @@ fn many_waiters_without_rights_are_told_so_and_the_last_has_the_lock() {
     let mut client = server.client();
     allow(&mut client, "eve");
     client.acquire("k", "a");
-    let mut many: Vec<_> = (0..600).map(|_| waiter_of(&server, "eve", &acquire())).collect();
+    let mut many: Vec<_> = (0..600)
+        .map(|number| {
+            let command = args!["LOCK.ACQUIRE", "k", format!("w{number}"), LONG, "BLOCK", 0];
+            waiter_of(&server, "eve", &command)
+        })
+        .collect();
     let mut last = server.waiter_for("k", "last");
     change(&mut client, "eve", &["resetkeys"]);
     client.release("k", "a");

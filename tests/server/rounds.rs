@@ -125,7 +125,7 @@ fn die_in_many_ways(server: &Server, owner: &str) {
     assert!(cmd!(server.client(), "LOCK.ACQUIRE", tied, owner, LONG, "BLOCK", 1).is_nil());
     cmd!(holder, "LOCK.ACQUIRE", short, "x", 1).fence();
     let mut next = server.client();
-    next.send(&args!["LOCK.ACQUIRE", short, owner, 1, "BLOCK", 0]);
+    next.send(&args!["LOCK.ACQUIRE", short, format!("next-{owner}"), 1, "BLOCK", 0]);
     let mut waiter = server.client();
     // It may be granted the lock in the moment in which it dies; then its time must end.
     waiter.send(&args!["LOCK.ACQUIRE", tied, dying, 5, "BLOCK", 0]);

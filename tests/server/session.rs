@@ -134,6 +134,7 @@ fn all_the_holds_of_a_connection_end_with_it_in_every_database() {
     let server = Server::start();
     let mut client = server.client();
     let mut waiters = Vec::new();
+    let heir = |db: u32, key: &str| format!("w-{db}-{key}");
     let dbs = [0, 3, 15];
     for db in dbs {
         client.select(db);
@@ -143,7 +144,14 @@ fn all_the_holds_of_a_connection_end_with_it_in_every_database() {
                 client.run(&tied(&key, owner, mode)).fence();
                 let mut waiter = server.client();
                 waiter.select(db);
-                waiter.send_and_block(&args!["LOCK.ACQUIRE", key, "w", LONG, "BLOCK", 0]);
+                waiter.send_and_block(&args![
+                    "LOCK.ACQUIRE",
+                    key,
+                    heir(db, &key),
+                    LONG,
+                    "BLOCK",
+                    0
+                ]);
                 waiters.push((db, key, waiter));
             }
         }
@@ -156,7 +164,7 @@ fn all_the_holds_of_a_connection_end_with_it_in_every_database() {
     for (db, key, mut waiter) in waiters {
         waiter.answer().fence();
         observer.select(db);
-        assert_eq!(observer.holder(key), "w");
+        assert_eq!(observer.holder(&key), heir(db, &key));
     }
     observer.select(7);
     let again = cmd!(observer, "LOCK.ACQUIRE", "k0-a", "another", LONG);

@@ -176,7 +176,7 @@ fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     let number = client.share("k", "a");
     client.share("k", "b");
     let block = args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0];
-    let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", LONG];
+    let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000];
     let several = args!["LOCK.MACQUIRE", 2, "other", "k", "a", LONG, "BLOCK", 0];
     let made_up = args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 1];
     let refusal = "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: \

@@ -119,9 +119,10 @@ fn a_demotion_during_a_pause_sends_the_waiters_away() {
         let other = Server::start();
         let server = Server::with().append_only().start();
         let mut expires = server.holder_and_waiter("expires");
-        let mut dies = server.holder_and_waiter("k");
-        let mut next = server.waiter_for("k", "c");
         let mut client = server.client();
+        client.acquire("k", "a");
+        let mut dies = server.waiter_for("k", "dies");
+        let mut next = server.waiter_for("k", "c");
         client.send_pipeline(&[
             args!["MULTI"],
             args!["LOCK.RENEW", "expires", "a", 50],
@@ -334,8 +335,8 @@ fn full_memory_stops_new_locks_and_nothing_else() {
         cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
     }
     let waits = ["released", "deleted", "expired", "unlinked"];
-    let mut waiters = waits
-        .map(|key| server.waiter(&args!["LOCK.ACQUIRE", key, "b".repeat(500), LONG, "BLOCK", 0]));
+    let heir = |key: &str| format!("{key}-{}", "b".repeat(500));
+    let mut waiters = waits.map(|key| server.waiter_for(key, heir(key)));
     set(&server, "maxmemory", "1");
 
     for refused in [
@@ -357,7 +358,7 @@ fn full_memory_stops_new_locks_and_nothing_else() {
     assert_eq!(cmd!(client, "UNLINK", "unlinked"), 1);
     for (key, waiter) in waits.iter().zip(&mut waiters) {
         assert!(waiter.answer().int() > 0, "{key}");
-        assert_eq!(cmd!(client, "GET", key), "b".repeat(500), "{key}");
+        assert_eq!(cmd!(client, "GET", key), heir(key), "{key}");
     }
     assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).is_error("OOM"));
     set(&server, "maxmemory", "0");
@@ -377,7 +378,7 @@ fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
     let mut client = server.client();
     let mut waiter = server.holder_and_waiter("k");
     client.acquire("l", "a");
-    let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "l", "b", LONG, "BLOCK", 600]);
+    let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "l", "hasty", LONG, "BLOCK", 600]);
     client.send_pipeline(&[
         args!["LOCK.RENEW", "k", "a", 100],
         args!["EVAL", BUSY, 0, 1000],
@@ -434,7 +435,7 @@ fn locks_that_end_in_one_moment_are_passed_on_while_the_server_walks_through_the
     }
     for round in 0..40 {
         for (key, waiter) in keys.iter().zip(&mut waiters) {
-            let owner = format!("w{round}");
+            let owner = format!("w{round}-{key}");
             waiter.send(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]);
         }
         server.wait_for_blocked_clients(LOCKS);

@@ -20,23 +20,25 @@ fn waiters_are_served_in_time_although_the_clock_is_set_back() {
     for step in [50, SECOND, HOUR, DAY] {
         let mut client = server.client();
         let holds = hold_in_all_ways(&server, &mut client, 600);
-        let waits = |hold: &Hold, owner: &str| {
-            let waiting = ask(&hold.way.key(), owner, LONG, &["BLOCK", "0"]);
+        // An owner waits once, so each lock has its own.
+        let owner = |hold: &Hold| format!("w-{}", hold.way.key());
+        let waits = |hold: &Hold| {
+            let waiting = ask(&hold.way.key(), &owner(hold), LONG, &["BLOCK", "0"]);
             server.waiter(&waiting)
         };
         // Those who came before the step and those who came after it.
         let (before, after) = holds.split_at(5);
-        let mut waiters: Vec<_> = before.iter().map(|hold| waits(hold, "w")).collect();
+        let mut waiters: Vec<_> = before.iter().map(waits).collect();
         server.step_clock(-step);
-        waiters.extend(after.iter().map(|hold| waits(hold, "w")));
+        waiters.extend(after.iter().map(waits));
         for (hold, (reply, at)) in holds.iter().zip(replies(&mut waiters)) {
             let case = format!("{step} ms back, {:?}", hold.way);
             assert!(reply.fence() > hold.fence, "{case}");
             hold.term.assert_ends_at(&case, at);
             assert_eq!(cmd!(client, "LOCK.RELEASE", hold.way.key(), "a"), 0, "{case}");
-            let left = cmd!(client, "LOCK.CHECK", hold.way.key(), "w").int();
+            let left = cmd!(client, "LOCK.CHECK", hold.way.key(), owner(hold)).int();
             assert!((500_000..=600_000).contains(&left), "{case}: {left}");
-            client.release(hold.way.key(), "w");
+            client.release(hold.way.key(), owner(hold));
         }
     }
 }

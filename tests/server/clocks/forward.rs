@@ -20,7 +20,10 @@ fn no_waiter_is_granted_a_lock_early_because_the_clock_is_set_forward() {
     for step in [50, SECOND, DAY] {
         let mut client = server.client();
         let holds = hold_in_all_ways(&server, &mut client, 900);
+        // An owner waits once, so each lock has its own.
+        let own = |hold: &Hold, owner: &str| format!("{owner}-{}", hold.way.key());
         let waits = |hold: &Hold, owner: &str| {
+            let owner = &own(hold, owner);
             let (key, free) = (hold.way.key(), format!("{:?}-free", hold.way));
             server.waiter(&match hold.way {
                 Way::Alone | Way::SharedWithAnother => macquire_waiting(&[&key, &free], owner),
@@ -41,7 +44,8 @@ fn no_waiter_is_granted_a_lock_early_because_the_clock_is_set_forward() {
         for (hold, waiter) in holds.iter().zip(&mut second) {
             assert!(waiter.still_waits(), "{:?}", hold.way);
             let keys = [hold.way.key(), format!("{:?}-free", hold.way)];
-            let release = |owner: &str| [counted("LOCK.MRELEASE", &keys), args![owner]].concat();
+            let release =
+                |owner: &str| [counted("LOCK.MRELEASE", &keys), args![own(hold, owner)]].concat();
             assert!(client.run(&release("w")).int() > 0);
             waiter.answer().fence();
             assert!(client.run(&release("v")).int() > 0);
@@ -66,7 +70,8 @@ fn steps_in_both_directions_within_one_hold_neither_shorten_nor_prolong_it() {
         // Half of them are waited for all the time, the others are tried.
         let (waited, tried) = holds.split_at(4);
         for hold in waited {
-            let waiting = ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
+            let key = hold.way.key();
+            let waiting = ask(&key, &format!("w-{key}"), LONG, &["BLOCK", "0"]);
             waiters.push(server.waiter(&waiting));
         }
         let case = format!("{steps:?}");
@@ -86,7 +91,8 @@ fn steps_in_both_directions_within_one_hold_neither_shorten_nor_prolong_it() {
                 let case = format!("{case}, {:?} is waited for", hold.way);
                 assert!(reply.fence() > hold.fence, "{case}");
                 hold.term.assert_ends_at(&case, at);
-                client.release(hold.way.key(), "w");
+                let key = hold.way.key();
+                client.release(&key, format!("w-{key}"));
             }
         });
     }

@@ -19,7 +19,7 @@ fn a_place_is_kept_for_its_lease_whatever_the_wall_clock_does() {
     for step in STEPS {
         let asks = [
             ("k", ask("k", "b", LONG, &["QUEUE", "600"])),
-            ("s", ask("s", "b", LONG, &["QUEUE", "600"])),
+            ("s", ask("s", "c", LONG, &["QUEUE", "600"])),
         ];
         let terms = asks.each_ref().map(|(_, ask)| {
             let (term, place) = Term::of(600, || client.run(ask));

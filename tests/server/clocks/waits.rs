@@ -71,7 +71,7 @@ fn what_is_tried_again_is_tried_again_soon_after_any_step() {
         let mut client = server.client();
         client.acquire("k", "a");
         client.acquire("l", "a");
-        let mut waiters = [server.waiter_for("k", "w"), server.waiter_for("l", "w")];
+        let mut waiters = [server.waiter_for("k", "w"), server.waiter_for("l", "v")];
         let enough = |least: u64| args!["CONFIG", "SET", "min-replicas-to-write", least];
         // From then on nothing can be written.
         client.transaction(&[args!["PEXPIRE", "k", 20], args!["PEXPIRE", "l", 20], enough(1)]);
@@ -98,7 +98,10 @@ fn other_modules_timers_hold_up_no_client_after_a_step() {
             assert_eq!(cmd!(client, "NEIGHBOUR.TIMER", due), "OK");
         }
         let holds = hold_in_all_ways(&server, &mut client, 700);
-        let asks = |hold: &Hold| ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
+        let asks = |hold: &Hold| {
+            let key = hold.way.key();
+            ask(&key, &format!("w-{key}"), LONG, &["BLOCK", "0"])
+        };
         let mut waiters: Vec<_> = holds.iter().map(|hold| server.waiter(&asks(hold))).collect();
         client.acquire("held", "a");
         let (patience, mut impatient) =

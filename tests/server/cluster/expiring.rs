@@ -31,13 +31,14 @@ fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, 
     let tag = cluster.key_on(0, "t");
     let slot = cluster.slot_of(&tag);
     let keys: Vec<String> = (0..60).map(|number| format!("{{{tag}}}{number}")).collect();
+    let heir = |key: &str| format!("b-{key}");
     for (from, to) in [(0, 1), (1, 0)] {
         let mut client = cluster.client(from);
         let mut wait = |key: &String| {
             cmd!(client, "DEL", key);
             client.acquire(key, "a");
             let mut waiter = cluster.client(from);
-            waiter.send(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+            waiter.send(&args!["LOCK.ACQUIRE", key, heir(key), LONG, "BLOCK", 0]);
             waiter
         };
         let mut waiters: Vec<Client> = keys.iter().map(&mut wait).collect();
@@ -54,10 +55,10 @@ fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, 
             let answer = waiter.answer();
             let holder = client.holder(key);
             if answer.is_error("MOVED") {
-                assert_ne!(holder, "b", "{key}");
+                assert_ne!(holder, heir(key), "{key}");
             } else {
                 assert!(answer.fence() > 0, "{key}");
-                assert_eq!(holder, "b", "{key}");
+                assert_eq!(holder, heir(key), "{key}");
             }
         }
     }

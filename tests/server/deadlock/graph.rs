@@ -106,6 +106,7 @@ fn holds_that_this_server_did_not_grant_count_after_a_restart() {
     let mut client = server.client();
     let mut ann = server.waiter_for("y", "ann");
     refused(&mut client, &waiting("x", "ben", ""));
+    cmd!(client, "LOCK.RELEASE", "s", "ben");
     refused(&mut client, &waiting("s", "ben", ""));
     client.release("y", "ben");
     ann.answer().fence();

@@ -172,7 +172,7 @@ fn two_thousand_places_of_a_process_that_is_gone_are_passed_by_in_a_moment() {
     for number in 0..MANY {
         client.acquire(format!("k{number}"), "a");
         client.run(&notified(format!("k{number}"), format!("o{number}"), "gone", "m"));
-        client.run(&notified("one", format!("o{number}"), "gone", "m"));
+        client.run(&notified("one", format!("p{number}"), "gone", "m"));
     }
     let mut waiter = server.waiter_for("one", "b");
     cmd!(client, "FLUSHALL");

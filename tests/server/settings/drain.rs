@@ -22,7 +22,7 @@ fn all_who_wait_are_sent_away_and_stay_connected() {
         server.waiter(&made_up),
         server.waiter(&limited),
         server.waiter_for_all(&["k", "l"], "w3"),
-        server.waiter_for("shared", "a"),
+        server.waiter_for("shared", "w5"),
         server.waiter_in(1, &args!["LOCK.ACQUIRE", "k", "w4", LONG, "BLOCK", 0]),
     ];
     let mut list = server.waiter(&args!["BLPOP", "list", 0]);

@@ -27,7 +27,7 @@ fn one_more_than_may_wait_for_a_lock_is_answered_queuefull() {
     assert!(client.holder("free").is_nil());
     // A try waits for nothing, and other locks have places of their own.
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "w3", LONG), Value::Nil);
-    let _elsewhere = server.waiter_for("other", "w3");
+    let _elsewhere = server.waiter_for("other", "another");
 
     client.release("k", "a");
     first.answer().fence();

@@ -22,7 +22,7 @@ fn a_client_that_comes_back_has_its_wait_where_it_stood_and_the_earlier_connecti
     assert!(is_replaced(&mut first));
     assert_eq!(client.queue("k"), ["a", "b"]);
     // As a place, and with a client again.
-    let place = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", LONG);
+    let place = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000);
     assert_eq!(place, -1);
     assert!(is_replaced(&mut again));
     again.send(&block("k", "a"));
@@ -48,7 +48,7 @@ fn whatever_becomes_of_the_earlier_client_in_that_turn_the_wait_goes_on() {
                 _ => args!["CLIENT", "UNBLOCK", id, "ERROR"],
             };
             // The place takes the wait over in the middle of the transaction.
-            let place = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", LONG];
+            let place = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000];
             let steps = if before { [befall, place] } else { [place, befall] };
             let [one, two] = steps;
             client.pipeline(&[args!["MULTI"], one, two, args!["EXEC"]]);
@@ -105,7 +105,7 @@ fn an_owner_that_waits_is_told_for_which_lock_if_it_may_know_that() {
         )
     };
     assert_eq!(client.run(&block("k", "a")).error(), refused("\"secret\""));
-    let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", LONG];
+    let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000];
     assert_eq!(client.run(&queue).error(), refused("\"secret\""));
     assert!(client.run(&args!["LOCK.ACQUIRE", "k", "a", LONG]).is_nil());
     cmd!(client, "ACL", "SETUSER", "u", "on", "nopass", "+@all", "~k");
@@ -124,7 +124,7 @@ fn in_another_mode_it_is_judged_as_if_its_owners_wait_were_gone() {
     client.acquire("a", "x");
     client.share("b", "ben");
     let place = |words: &[&str]| {
-        let mut ask = args!["LOCK.MACQUIRE", 2, "a", "b", "ann", LONG, "QUEUE", LONG];
+        let mut ask = args!["LOCK.MACQUIRE", 2, "a", "b", "ann", LONG, "QUEUE", 60_000];
         ask.extend(words.iter().map(|word| word.as_bytes().to_vec()));
         ask
     };
@@ -137,7 +137,7 @@ fn in_another_mode_it_is_judged_as_if_its_owners_wait_were_gone() {
     // No QUEUEFULL: but for her own place none waits.
     client.share("c", "x");
     let queue = |words: &[&str]| {
-        let mut ask = args!["LOCK.ACQUIRE", "c", "eve", LONG, "QUEUE", LONG];
+        let mut ask = args!["LOCK.ACQUIRE", "c", "eve", LONG, "QUEUE", 60_000];
         ask.extend(words.iter().map(|word| word.as_bytes().to_vec()));
         ask
     };

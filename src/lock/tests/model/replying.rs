@@ -32,9 +32,8 @@ impl Model {
             locks.iter().any(|&lock| {
                 let held = self.hold(lock, plea.owner).filter(|held| held.covers(plea.mode));
                 held.is_some_and(|held| {
-                    !held.told
-                        && (!held.under_way.is_empty() || !surely)
-                        && !(surely && held.is_loose)
+                    let is_sure = !held.under_way.is_empty() && !held.is_loose;
+                    !held.told && (is_sure || !surely)
                 })
             })
         };
