@@ -175,12 +175,11 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let time = match &place.notify {
-            Some(_) => self.limits.claim_time,
-            None => place.length,
+        let (time, is_unheard) = match &place.notify {
+            Some(notify) => (self.limits.claim_time, notify.is_unheard),
+            None => (place.length, false),
         };
-        let is_unheard = place.notify.as_ref().is_some_and(|notify| notify.is_unheard);
-        self.waiting.check_kept_back(turn, ticket);
+        self.waiting.note_if_kept_back(turn, ticket);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
             // A blocked request of the owner may have prolonged the hold, and its key may have expired too early
@@ -212,7 +211,7 @@ impl Locks {
         if self.end_if_its_owner_waits(ticket) {
             return;
         }
-        if !is_unheard && self.waiting.places().is_extended(time, turn.now) {
+        if !is_unheard && self.waiting.places().end_of(0, time) > turn.now.ms() {
             self.waiting.wake(ticket);
         }
     }

@@ -263,7 +263,7 @@ impl Locks {
             return Served::Waits;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let terms = self.waiting.terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
+        let terms = self.waiting.terms_of(waiter, &owner, self.limits.claim_time, turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
@@ -351,11 +351,6 @@ impl Locks {
             Hold::Shared => SHARED_GRANT,
         };
         turn.budget.draw(cost.saturating_mul(parts.len()));
-        if let Some(waiter) = self.waiting.waiter_mut(ticket)
-            && let Some(place) = &mut waiter.place
-        {
-            place.claim_ends = turn.now.plus(terms.ttl);
-        }
         let fence = self.take(turn, parts, terms, News::UnderWay);
         // Locks that its owner holds already are not counted as acquired after a wait.
         let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
@@ -369,14 +364,15 @@ impl Locks {
             }
         }
         self.conclude(turn, ticket, State::Granted(fence));
+        let until = turn.now.plus(terms.ttl);
+        self.waiting.begin_claim(ticket, until);
         // It was written just now, and need not be looked at once more.
         let Some(waiter) = self.waiting.waiter(ticket) else {
             return;
         };
         let (owner, print) = (Rc::clone(&waiter.owner), waiter.print);
-        let until = Some(turn.now.plus(terms.ttl));
         for part in granted().filter(|_| terms.mode == Mode::Exclusive) {
-            let alone = Alone { owner: Rc::clone(&owner), print, until };
+            let alone = Alone { owner: Rc::clone(&owner), print, until: Some(until) };
             self.waiting.set_holders(part.name, Holders::One(alone));
         }
     }

@@ -17,7 +17,6 @@ impl Locks {
         if !self.waiting.has_places() && !self.waiting.places().have_work() {
             return;
         }
-        self.waiting.check_kept_back_if_due(turn);
         while let Some(ticket) = self.waiting.next_to_end(&mut turn.budget) {
             let moved_up = self.end_place(ticket, Ended::Lost);
             self.waiting.settle_later(moved_up);
@@ -28,7 +27,7 @@ impl Locks {
         {
             if !turn.keys.is_writable() {
                 // What refuses our writes may keep the owner from asking too, and be over before the claim is ended.
-                self.waiting.check_kept_back(turn, ticket);
+                self.waiting.note_if_kept_back(turn, ticket);
                 self.put_off = Some(turn.now.plus(PAUSE));
                 break;
             }
@@ -43,17 +42,15 @@ impl Locks {
 
     /// Ends a lease whose time has come, or extends it because its owner could not ask.
     pub(in crate::lock) fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
-        let now = turn.now;
-        self.waiting.check_kept_back(turn, ticket);
-        if self.waiting.check_lease_is_over(ticket, now) {
-            let moved_up = self.lapse(ticket);
-            self.waiting.settle_later(moved_up);
-            return;
+        self.waiting.note_if_kept_back(turn, ticket);
+        let until = self.waiting.end_of_lease(ticket, turn.now);
+        match until.filter(|&until| until > turn.now.ms()) {
+            Some(until) => self.waiting.keep_until(ticket, until),
+            None => {
+                let moved_up = self.lapse(ticket);
+                self.waiting.settle_later(moved_up);
+            }
         }
-        let until = (self.waiting.lease_of(ticket))
-            .map(|(place, until)| until.max(self.waiting.places().extended_until(place.length)))
-            .unwrap_or_default();
-        self.waiting.keep_until(ticket, until.max(now.plus(1)));
     }
 
     /// Ends a place, and the grant that it may have. Returns the locks in whose queues another waiter is now

@@ -69,7 +69,7 @@ impl Locks {
     /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants
     /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.waiting.begin_tick(turn.now);
+        self.waiting.begin_tick(turn);
         self.holds.clean_up(turn.now);
         self.end_closed(TIES);
         while !turn.budget.is_spent()

@@ -78,7 +78,7 @@ impl Waiting {
             return Some(State::SentAway);
         }
         let is_up = match waiter.place {
-            Some(_) => self.check_lease_is_over(ticket, now),
+            Some(_) => self.is_lease_over(ticket, now),
             None => waiter.is_up(now),
         };
         is_up.then_some(State::TimedOut)

@@ -226,11 +226,7 @@ impl Waiting {
             return false;
         };
         waiter.set_state(outcome);
-        if waiter.place.is_some() {
-            self.begin_claim(ticket);
-            return false;
-        }
-        true
+        waiter.place.is_none()
     }
 
     /// Keeps the server's error for a waiter whose user has lost the right to its locks.

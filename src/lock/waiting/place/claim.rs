@@ -2,38 +2,20 @@
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notice;
-use crate::lock::waiting::place::kept::AT_LEAST;
 use crate::lock::waiting::queue::{State, Waiter};
 use crate::lock::words::{Fence, Ms, NameRef, Now, Terms, Ticket};
 
 impl Waiting {
-    /// How long the owner has to claim a grant that is made now: to the end of the lease, and at most
-    /// `lock.claim-time` if a message tells the owner of it.
-    pub fn time_to_claim(&self, ticket: Ticket, claim_time: Ms, now: Now) -> Option<Ms> {
-        let (place, until) = self.lease_of(ticket)?;
-        // An owner that could not ask for some time has longer.
-        let until = until.max(self.places.extended_until(place.length));
-        let left = until.saturating_sub(now.ms()).max(1);
-        let claim_time = claim_time.max(1);
-        Some(match &place.notify {
-            Some(_) if self.places.is_extended(claim_time, now) => {
-                left.min(claim_time.max(AT_LEAST))
-            }
-            Some(_) => left.min(claim_time),
-            None => left,
-        })
-    }
-
-    /// Begins to wait for the claim of a place that has been granted all its locks, and notifies its owner.
-    pub fn begin_claim(&mut self, ticket: Ticket) {
-        let Some((place, until)) = self.lease_of(ticket) else {
+    /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
+    /// owner.
+    pub fn begin_claim(&mut self, ticket: Ticket, ends: Ms) {
+        let waiter = self.waiters.get_mut(&ticket);
+        let Some(place) = waiter.and_then(|waiter| waiter.place.as_deref_mut()) else {
             return;
         };
-        let (claim_ends, is_told) = (place.claim_ends, place.notify.is_some());
-        let until = until.max(self.places.extended_until(place.length));
-        self.keep_until(ticket, until);
-        self.places.claims.insert((claim_ends, ticket));
-        if is_told {
+        place.claim_ends = ends;
+        self.places.claims.insert((ends, ticket));
+        if place.notify.is_some() {
             self.places.messages.push_back(Notice::Granted(ticket));
         }
     }
@@ -78,20 +60,21 @@ impl Waiting {
         })
     }
 
-    /// Returns the terms on which this waiter is granted its locks. A place has them only for the time in which
-    /// to claim them.
+    /// Returns the terms on which this waiter is granted its locks. A place has them only for the time in which to
+    /// claim them: to the end of its lease, and at most `lock.claim-time` if a message tells its owner of the grant.
     pub fn terms_of<'a>(
         &self,
-        ticket: Ticket,
         waiter: &Waiter,
         owner: &'a [u8],
         claim_time: Ms,
         now: Now,
     ) -> Terms<'a> {
-        let ttl = match waiter.place {
-            Some(_) => self.time_to_claim(ticket, claim_time, now).unwrap_or(waiter.ttl),
-            None => waiter.ttl,
-        };
+        let ttl = waiter.place.as_ref().map_or(waiter.ttl, |place| {
+            let lease_ends = self.places.end_of(waiter.ends, place.length);
+            let claim_ends = self.places.end_of(now.plus(claim_time), claim_time);
+            let claim_ends = place.notify.as_ref().map_or(lease_ends, |_| claim_ends);
+            lease_ends.min(claim_ends).saturating_sub(now.ms()).max(1)
+        });
         waiter.terms(owner, ttl)
     }
 }

@@ -37,12 +37,8 @@ pub struct Places {
     pub messages: VecDeque<Notice>,
     /// Which places are to end, and among which tickets they are still to be looked for.
     pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
-    /// When the server was last seen to keep owners from asking.
-    kept_back: Ms,
-    /// Did it do so when that was last checked?
-    is_kept_back: bool,
-    /// When that was last checked.
-    looked: Ms,
+    /// Since when owners can ask: leases and claims that began before it go on from here.
+    can_ask_since: Ms,
     /// When the last tick began.
     ticked: Ms,
 }

@@ -305,7 +305,8 @@ impl Watch {
         // That it keeps them back may not have been seen yet.
         let owed = if self.keeps_back { 0 } else { place.least - LATE };
         let least = for_so_long(place.until.max(owed), most);
-        let longest = for_so_long(place.until.max(place.most), most.max(AT_LEAST));
+        let longest =
+            for_so_long(place.until.max(place.most), most.max(AT_LEAST).saturating_add(LOOK));
         let is_right =
             (least..=longest).contains(&time) && (self.trouble.is_some() || time == least);
         ensure(is_right, || format!("granted at {now} for {time}: {place:?}"))?;
