@@ -66,8 +66,8 @@ fn a_pause_holds_up_what_is_written_again_and_nothing_is_granted_meanwhile() {
     let server = stepped();
     let mut client = server.client();
     let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    let mut waiters: Vec<_> =
-        holds.iter().map(|hold| server.waiter_for(hold.way.key(), "w")).collect();
+    let waiter = |hold: &Hold| server.waiter_for(hold.way.key(), format!("w-{:?}", hold.way));
+    let mut waiters: Vec<_> = holds.iter().map(waiter).collect();
     assert_eq!(cmd!(client, "CLIENT", "PAUSE", 60_000, "WRITE"), "OK");
     server.step_clock(MINUTE);
     for (hold, waiter) in holds.iter().zip(&mut waiters) {
@@ -112,7 +112,8 @@ fn what_comes_first_stays_and_no_key_comes_back() {
             eventually("its key has gone", || cmd!(client, "DBSIZE") == 0);
             let mut commands = vec![args!["CONFIG", "SET", "min-replicas-to-write", 0]];
             commands.extend(deeds);
-            let replies = client.transaction(&commands);
+            // In a transaction the server would refuse them as they are queued.
+            let replies = client.pipeline(&commands);
             assert!(replies.iter().all(|reply| !reply.is_error("") && !reply.is_nil()), "{case}");
             let there = cmd!(client, "DBSIZE");
             eventually("what has to be done is done", || {

@@ -73,6 +73,7 @@ fn the_next_tick_writes_a_key_that_went_too_early_again_with_what_is_left() {
                 assert_eq!(shares, all.collect(), "{way}");
             }
             assert_eq!(left(&mut server), Some(100), "{way}");
+            server.happened();
             assert_eq!(server.replica, server.keys.keys, "{way}");
             server.at(100);
             assert!(zed.is_none_or(|zed| server.was_granted(zed).is_none()), "{way}");
@@ -90,7 +91,7 @@ fn a_job_writes_no_key_again_and_the_tick_after_it_does() {
             server.queues(&[LOCK], alone("zed"));
         }
         server.takes(&[OTHER], Plea { ttl: 1000, ..alone("cid") });
-        server.queues(&[OTHER], alone("zed"));
+        server.queues(&[OTHER], alone("eve"));
         server.foreign(Write::Persist(OTHER));
         assert!(server.has_job());
         server.job();
