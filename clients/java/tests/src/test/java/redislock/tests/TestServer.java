@@ -71,8 +71,8 @@ final class TestServer implements AutoCloseable {
             for (int i = 0; i < 2000 && process.isAlive(); i++) {
                 try {
                     admin = new Admin(port);
-                    return ask("INFO", "server").toString().contains("process_id:" + process.pid() + "\r\n");
-                } catch (IOException | Admin.Refused e) {
+                    return admin.ask("INFO", "server").toString().contains("process_id:" + process.pid() + "\r\n");
+                } catch (IOException | UncheckedIOException | Admin.Refused e) { // the cluster's port may be taken, too
                     TimeUnit.MILLISECONDS.sleep(10);
                 }
             }
