@@ -56,6 +56,8 @@ pub struct Hold {
     may_be_ending: bool,
     /// Its end may go on from that of a hold that was to end, or may not.
     any_end: bool,
+    /// No client would receive the message of the place that was granted it, which may be passed by.
+    is_unheard: bool,
 }
 
 /// A key that goes by so much too early has gone in time.
@@ -67,7 +69,7 @@ impl Hold {
         let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
         let is_left_to_a_place = self.unclaimed && self.any_end;
         let is_over = self.closed || self.is_loose || self.is_ending || self.may_be_ending;
-        is_over || is_unheard || is_left_to_a_place
+        is_over || is_unheard || is_left_to_a_place || self.is_unheard && self.unclaimed
     }
 
     /// Is it what was granted by this number?

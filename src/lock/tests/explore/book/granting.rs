@@ -30,6 +30,7 @@ impl Book {
     ) -> Verdict {
         ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
         happened.closed.iter().for_each(|&client| self.closed(client));
+        self.see_who_is_unheard(server);
         let mut grants: Vec<(Fence, Who)> = Vec::new();
         let mut ended_upgrades = Vec::new();
         grants.extend(told.map(|(ask, client, fence)| (fence, Who::Asker(ask, client))));
@@ -382,6 +383,7 @@ impl Book {
                 is_ending: false,
                 may_be_ending: self.broken == Some(lock),
                 any_end: old.as_ref().is_some_and(|old| old.any_end || old.until.is_none()),
+                is_unheard: false,
             },
         };
         if is_place {

@@ -74,6 +74,7 @@ impl Book {
                             && wait.ask.locks.contains(&lock)
                     }),
                     any_end: false,
+                    is_unheard: false,
                     is_clear: anew
                         || before.is_empty()
                             && !self.waits.iter().any(|wait| wait.granted.is_some()),
@@ -110,15 +111,19 @@ impl Book {
         Ok(())
     }
 
-    /// Was it granted to a place whose owner is told by a message?
-    fn is_to_be_told(&self, hold: &Hold) -> bool {
-        let told = |ask: &Ask| matches!(ask.wait, Waits::Place { notify: true, .. });
-        let mut waits = self.waits.iter().map(|wait| &wait.ask);
-        let is_its = |ask: &Ask| ask.owner == hold.owner && ask.locks.contains(&hold.lock);
-        hold.unclaimed && waits.any(|ask| is_its(ask) && told(ask))
+    /// Notes which holds were granted to places whose owners are told by a message that no client receives.
+    pub(super) fn see_who_is_unheard(&mut self, server: &Server) {
+        for hold in &mut self.holds {
+            let is_told = |ask: &Ask| matches!(ask.wait, Waits::Place { notify: true, .. });
+            let is_its = |ask: &Ask| ask.owner == hold.owner && ask.locks.contains(&hold.lock);
+            let mut waits = self.waits.iter().map(|wait| &wait.ask);
+            hold.is_unheard =
+                !server.deaf.is_empty() && waits.any(|ask| is_its(ask) && is_told(ask));
+        }
     }
 
     fn agrees_with(&mut self, lock: LockNo, server: &Server) -> Verdict {
+        self.see_who_is_unheard(server);
         let name = LOCKS[lock].1;
         let found = holders(server, lock, self.now);
         let is = |hold: &Hold, one: &(OwnerNo, How, Option<Ms>)| {
@@ -126,8 +131,7 @@ impl Book {
         };
         let missing = |hold: &Hold| hold.lock == lock && !found.iter().any(|one| is(hold, one));
         for hold in self.holds.iter().filter(|hold| missing(hold)) {
-            let is_passed_by = !server.deaf.is_empty() && self.is_to_be_told(hold);
-            ensure(hold.may_go() || is_passed_by, || {
+            ensure(hold.may_go(), || {
                 format!("{} has lost {name}, without a reason", OWNERS[hold.owner])
             })?;
         }
