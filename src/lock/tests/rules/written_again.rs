@@ -86,10 +86,13 @@ fn the_next_tick_writes_a_key_that_went_too_early_again_with_what_is_left() {
 #[test]
 fn a_job_writes_no_key_again_and_the_tick_after_it_does() {
     for is_waited_for in [false, true] {
-        let mut server = gone_too_early("alone", Flavour::default());
+        let mut server = server_like(Flavour { says_how: true, ..Flavour::default() });
+        server.gets("ann", 100);
         if is_waited_for {
             server.queues(&[LOCK], alone("zed"));
         }
+        server.step(MINUTE);
+        server.expire_cycle(&[LOCK]);
         server.takes(&[OTHER], Plea { ttl: 1000, ..alone("cid") });
         server.queues(&[OTHER], alone("eve"));
         server.foreign(Write::Persist(OTHER));
