@@ -66,8 +66,8 @@ fn a_pause_holds_up_what_is_written_again_and_nothing_is_granted_meanwhile() {
     let server = stepped();
     let mut client = server.client();
     let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    let mut waiters: Vec<_> =
-        holds.iter().map(|hold| server.waiter_for(hold.way.key(), "w")).collect();
+    let waiter = |hold: &Hold| server.waiter_for(hold.way.key(), format!("w-{:?}", hold.way));
+    let mut waiters: Vec<_> = holds.iter().map(waiter).collect();
     assert_eq!(cmd!(client, "CLIENT", "PAUSE", 60_000, "WRITE"), "OK");
     server.step_clock(MINUTE);
     for (hold, waiter) in holds.iter().zip(&mut waiters) {

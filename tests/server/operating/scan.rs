@@ -200,10 +200,11 @@ fn scan_answers_for_its_own_database() {
     assert_eq!(all_of(&mut client, &[]), set(["one"]));
     client.select(0);
     assert_eq!(all_of(&mut client, &[]), set(["zero"]));
+    // After a swap only the keys are known, as after a restart.
     cmd!(client, "SWAPDB", 0, 1);
-    assert_eq!(all_of(&mut client, &[]), set(["one"]));
+    assert_eq!(all_of(&mut client, &["ALL"]), set(["one"]));
     cmd!(client, "FLUSHDB");
-    assert_eq!(all_of(&mut client, &[]), set([]));
+    assert_eq!(all_of(&mut client, &["ALL"]), set([]));
 }
 
 #[test]
