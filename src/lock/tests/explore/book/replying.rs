@@ -35,6 +35,13 @@ impl Book {
             format!("{ask}, and {:?} are replaced, not {replaced:?}", happened.replaced)
         })?;
         ensure(!(is_other && gives_way), || format!("{ask}, and waits for others already"))?;
+        // A place that has lost what it was granted waits again as well.
+        let is_lost = |wait: &&Wait| {
+            wait.ticket.is_none()
+                && wait.granted.is_some()
+                && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
+        };
+        let lost = self.waits.iter().find(is_lost).cloned();
         self.take_in(happened, told, Cause::Owner(ask.owner), server)?;
         let shut = self.what_is_in_the_way(&ask, self.place_of(&ask), false);
         let is_late = self.late_until > 0 || self.holds.iter().any(|hold| hold.may_go());
@@ -59,12 +66,14 @@ impl Book {
             Ok(Acquired::Busy) => ensure(shut.is_some() || is_late, could_have)?,
             Ok(Acquired::Waiting(ticket)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
-                if let Some(own) = same {
-                    self.waits.retain(|wait| wait.place != own.place);
+                let old = same.or(lost.as_ref());
+                if let Some(old) = old {
+                    self.waits.retain(|wait| wait.place != old.place);
                 }
                 // It stands where its owner's wait stood, or at the end.
-                let place = takes_over.and_then(|own| own.place);
-                if takes_over.is_none_or(|own| own.asleep) {
+                let taken_over = old.filter(|old| old.ask.mode == ask.mode);
+                let place = taken_over.and_then(|old| old.place);
+                if taken_over.is_none_or(|old| old.asleep || old.granted.is_some()) {
                     self.judge_deadlock(&ask, false, server)?;
                 }
                 self.waits.push(wait(Some(ticket), place.or(Some(ticket))));
