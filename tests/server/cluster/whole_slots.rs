@@ -23,7 +23,6 @@ fn every_kind_of_hold_goes_with_its_slot_and_every_kind_of_waiter_is_sent_after_
     let node = cluster.node(0);
     let mut waiters = [
         node.waiter_for(&alone, "b"),
-        node.waiter_for(&shared, "r"), // It holds a share, and wants the lock alone.
         node.waiter_for(&shared, "w"),
         node.reader_for(&shared, "v"),
         node.permit_waiter_for(&alone, "p", 3),

@@ -69,14 +69,13 @@ fn hundreds_of_take_overs_leave_nothing_and_the_module_can_be_unloaded() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "holder");
-    let mut clients: Vec<Client> = (0..MANY).map(|_| server.client()).collect();
-    for one in &mut clients {
-        one.send(&block("k", "a"));
-    }
-    let mut last = clients.pop().unwrap();
-    server.wait_for_blocked_clients(1);
-    for one in &mut clients {
-        assert!(is_replaced(one));
+    let mut last = server.waiter_for("k", "a");
+    let mut clients = Vec::new();
+    for _ in 1..MANY {
+        let mut next = server.client();
+        next.send(&block("k", "a"));
+        assert!(is_replaced(&mut last));
+        clients.push(std::mem::replace(&mut last, next));
     }
     assert_eq!(client.queue("k"), ["a"]);
     client.release("k", "holder");
