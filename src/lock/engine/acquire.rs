@@ -26,6 +26,9 @@ impl Locks {
                 self.settle_queue(turn, name);
             }
             own = own.filter(|&own| self.waiting.has_not_ended(own));
+            if let Some(own) = own {
+                names.iter().for_each(|&name| self.end_overdue_behind(turn, name, own));
+            }
         }
         if let &[name] = names {
             let in_turn = self.waiting.would_come_first(name, own);

@@ -65,6 +65,23 @@ impl Locks {
         None
     }
 
+    /// Ends the waits right behind this one, or before it, that are over: they are not in its owner's way.
+    pub(in crate::lock) fn end_overdue_behind(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        own: Ticket,
+    ) {
+        while !turn.budget.is_spent()
+            && let Some(next) = self.waiting.queue_of(name).and_then(|one| one.first_but(Some(own)))
+            && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
+        {
+            turn.budget.draw(self.waiting.reply_cost(next));
+            let moved_up = self.decide(next, outcome);
+            self.waiting.settle_later(moved_up);
+        }
+    }
+
     /// Is this wait for these locks, and in the mode of this request?
     fn is_for(&self, own: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
         let waiter = self.waiting.waiter(own);

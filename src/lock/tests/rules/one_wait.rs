@@ -483,3 +483,14 @@ fn a_wait_whose_owner_comes_to_hold_the_lock_otherwise_is_replied_to_with_that()
     assert!(server.was_granted(again).is_some());
     assert_eq!(server.told.get(&ann), Some(&Told::Replaced));
 }
+
+#[test]
+fn a_wait_whose_time_is_up_is_not_in_the_way_of_a_try_beside_its_owner_s_own_wait() {
+    let mut server = server();
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
+    server.queues(&BOTH, forever(alone("ann")));
+    let ben = server.queues(&BOTH, Plea { patience: Patience::Until(START + 20), ..alone("ben") });
+    server.lags_until(20);
+    assert!(matches!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Held(_))));
+    assert_eq!(told(&mut server, ben), Some(Told::TimedOut));
+}

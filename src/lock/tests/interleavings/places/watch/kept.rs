@@ -357,7 +357,8 @@ impl Watch {
         }
         // Its owner waits for other locks: it is over when it is passed by.
         let passed_by = place.is_granted()
-            && now > place.claim_ends.min(if place.robbed { 0 } else { Ms::MAX })
+            && (place.is_unheard
+                || now > place.claim_ends.min(if place.robbed { 0 } else { Ms::MAX }))
             && self.other_wait(&place.locks, owner, false, now).is_some();
         let reasons = [
             (passed_by, &mut self.counts.passed_by),
