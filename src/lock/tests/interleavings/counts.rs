@@ -141,7 +141,7 @@ impl Counts {
             ("withdrawn after the grant", rare.withdrawn_late * 10),
             ("guarded", self.guarded),
             ("killed", self.killed),
-            ("lost after the answer", self.lost),
+            ("lost after the answer", self.lost * 10),
             ("foreign writes", self.foreign),
             ("flushed", self.flushed),
             ("swapped", self.swapped),
