@@ -183,11 +183,15 @@ async function killProcesses() {
       for (const child of children) child.kill("SIGKILL");
     }
     const began = performance.now();
-    const ear = new Redis({ port: server.port });
-    const fence = await ear.call("LOCK.ACQUIRE", `mutex:${key}`, "another owner", 5_000, "BLOCK", 30_000);
-    const waited = performance.now() - began;
-    await ear.call("LOCK.RELEASE", `mutex:${key}`, "another owner");
-    ear.disconnect();
+    const ear = new Redis({ port: server.port }), next = `next of ${key}`;
+    let fence, waited;
+    try {
+      fence = await ear.call("LOCK.ACQUIRE", `mutex:${key}`, next, 5_000, "BLOCK", 30_000);
+      waited = performance.now() - began;
+      await ear.call("LOCK.RELEASE", `mutex:${key}`, next);
+    } finally {
+      ear.disconnect();
+    }
     assert(fence && waited < Math.max(ttl, lease) + 500, `waited for ${waited} ms`);
     return waited;
   }
