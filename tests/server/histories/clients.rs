@@ -351,6 +351,8 @@ fn answer_of(action: &Action, value: &Value) -> Answer {
         value if value.is_nil() => Answer::Nil,
         // Sent away from a wait: whether the lock had been granted meanwhile is not said.
         value if value.is_error("UNBLOCKED") => Answer::Unknown,
+        // It has waited, and a later request of its owner has its wait, or had another in its stead.
+        value if value.is_error("REPLACED") => Answer::Unknown,
         value if value.is_error("NOTOWNER") && matches!(action, Action::Guard { .. }) => {
             Answer::Int(0)
         }
