@@ -353,6 +353,8 @@ fn answer_of(action: &Action, value: &Value) -> Answer {
         value if value.is_error("UNBLOCKED") => Answer::Unknown,
         // It has waited, and a later request of its owner has its wait, or had another in its stead.
         value if value.is_error("REPLACED") => Answer::Unknown,
+        // It may have waited until its owner came to share the lock.
+        value if value.is_error("NOUPGRADE") => Answer::Unknown,
         value if value.is_error("NOTOWNER") && matches!(action, Action::Guard { .. }) => {
             Answer::Int(0)
         }
