@@ -548,7 +548,9 @@ impl Server {
     }
 
     fn tick_as(&mut self, is_job: bool) {
-        self.publish();
+        if !is_job {
+            self.publish();
+        }
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.note(name);
         }
