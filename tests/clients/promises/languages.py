@@ -14,6 +14,11 @@ def package(file):
     return str(ROOT / "clients" / file)
 
 
+def java(kind):
+    return (["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(BUILT / "java/*"),
+             "redislock.tests.Promises", kind], {})
+
+
 # The language, as the table's head has it, and its client: what to start, and its environment.
 PROGRAMS = {
     ("Python", "redis-py"): ([sys.executable, package("python/tests/promises.py")], PYTHON),
@@ -27,6 +32,9 @@ PROGRAMS = {
     ("Go", "redigo"): ([str(BUILT / "promises-go"), "redigo"], {}),
     ("Go", "rueidis"): ([str(BUILT / "promises-go"), "rueidis"], {}),
     ("Go", "polling"): ([str(BUILT / "promises-go"), "polling"], {}),
+    ("Java", "Jedis"): java("JEDIS"),
+    ("Java", "Lettuce"): java("LETTUCE"),
+    ("Java", "polling"): java("POLLING"),
 }
 
 # Clients of other versions, which connect again and repeat in other ways: for lost replies and broken connections only.

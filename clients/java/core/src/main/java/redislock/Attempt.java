@@ -158,7 +158,8 @@ final class Attempt {
         // Who has a place keeps it by asking for it again.
         boolean mayBlock = queues && place == 0 && !lock.settings.polling && locks.server.canBlock();
         // Mostly the lock is free, and a connection to wait by is not needed. If others of this process wait it is not.
-        tried = mayBlock && isFirst && !locks.server.isWaitedFor(lock);
+        // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock.
+        tried = mayBlock && isFirst && lock.settings.maxQueue == null && !locks.server.isWaitedFor(lock);
         if (mayBlock && !tried) {
             CompletableFuture<Server.Reply> reply = locks.server.acquireBlocking(lock, deadline.atMost(LONGEST_BLOCK));
             if (reply != null) {

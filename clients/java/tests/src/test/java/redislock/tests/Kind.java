@@ -21,7 +21,7 @@ enum Kind {
     LETTUCE {
         @Override
         Connected connect(int port) {
-            RedisClient client = RedisClient.create(RESOURCES);
+            RedisClient client = RedisClient.create(Lettuce.RESOURCES);
             Redis redis = LettuceRedis.of(client, RedisURI.create("127.0.0.1", port));
             return new Connected(redis, client::close);
         }
@@ -35,7 +35,10 @@ enum Kind {
         }
     };
 
-    private static final ClientResources RESOURCES = ClientResources.create();
+    /** Its threads are started for those who need them. */
+    private static final class Lettuce {
+        static final ClientResources RESOURCES = ClientResources.create();
+    }
 
     private static boolean isWarm;
 
@@ -43,7 +46,7 @@ enum Kind {
     static synchronized void warmUp(int port) {
         if (isWarm) return;
         isWarm = true;
-        try (RedisClient client = RedisClient.create(RESOURCES, RedisURI.create("127.0.0.1", port))) {
+        try (RedisClient client = RedisClient.create(Lettuce.RESOURCES, RedisURI.create("127.0.0.1", port))) {
             client.connect().close();
         }
     }
