@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
 
 /**
  * All requests of one owner until it has the lock or gives up. It tries once, and then waits by a connection of its own.
- * Without such a connection it keeps a place in the queue, and polls.
+ * Until there is such a connection it keeps a place in the queue, and polls.
  */
 final class Attempt {
     /** A request that does not wait, a release or a renewal may take so long in all. */
@@ -155,8 +155,7 @@ final class Attempt {
         blocks = false;
         boolean isFirst = last == null;
         boolean queues = waits && !locks.server.lacksModule();
-        // Who has a place keeps it by asking for it again.
-        boolean mayBlock = queues && place == 0 && !lock.settings.polling && locks.server.canBlock();
+        boolean mayBlock = queues && !lock.settings.polling && locks.server.canBlock(); // in its place, if it has one
         // Mostly the lock is free, and a connection to wait by is not needed. If others of this process wait it is not.
         // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock.
         tried = mayBlock && isFirst && lock.settings.maxQueue == null && !locks.server.isWaitedFor(lock);

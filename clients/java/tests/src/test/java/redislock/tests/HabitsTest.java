@@ -12,6 +12,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -74,15 +75,19 @@ class HabitsTest extends OnServers {
 
     @ParameterizedTest
     @EnumSource
-    void more_waiters_than_connections_are_served(Kind kind) throws Exception {
+    void more_waiters_than_connections_are_served_and_take_those_that_come_free(Kind kind) throws Exception {
         TestServer server = withModule();
         RedisLock market = locks(kind, server.port).lock("market", MINUTE);
         Hold first = held(market);
         int[] sum = new int[1];
+        CountDownLatch granted = new CountDownLatch(1);
+        CountDownLatch blocked = new CountDownLatch(1);
         List<CompletableFuture<Void>> all = new ArrayList<>();
         for (int i = 0; i < 150; i++) {
             all.add(inBackground(() -> {
                 try (Hold hold = market.acquire()) {
+                    granted.countDown();
+                    blocked.await();
                     sum[0]++;
                 }
                 return null;
@@ -90,6 +95,10 @@ class HabitsTest extends OnServers {
         }
         waits(server, "market", 150);
         first.release();
+        granted.await(); // and so its connection is free
+        String most = kind == Kind.POLLING ? "blocked_clients:0" : "blocked_clients:128";
+        eventually("they wait by as many connections", () -> server.ask("INFO", "clients").toString().contains(most));
+        blocked.countDown();
         for (CompletableFuture<Void> one : all) one.get();
         assertEquals(150, sum[0]);
     }
