@@ -17,7 +17,7 @@ import redislock.RedisLock;
 import redislock.RedisUnavailableException;
 
 /**
- * Workers with each client read a number and write it one higher, while their connections break. If two held the lock at
+ * Threads of each client read a number and write it one higher, while its connections break. If two held the lock at
  * once an update would be lost.
  */
 class FleetTest extends OnServers {

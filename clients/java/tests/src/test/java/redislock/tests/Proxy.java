@@ -138,11 +138,6 @@ final class Proxy implements AutoCloseable {
         faults.add(new Due(word, fault));
     }
 
-    /** Whether all faults have befallen a request. */
-    synchronized boolean happened() {
-        return faults.isEmpty();
-    }
-
     /** Loses the next request with this word, and its connection. */
     void cutBefore(String word) {
         add(word, (request, client, target) -> false);
