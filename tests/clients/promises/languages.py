@@ -15,8 +15,8 @@ def package(file):
 
 
 def java(kind):
-    return (["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(BUILT / "java/*"),
-             "redislock.tests.Promises", kind], {})
+    return (["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-XX:SharedArchiveFile={BUILT}/java/classes.jsa",
+             "-cp", f"{BUILT}/java/*", "redislock.tests.Promises", kind], {})
 
 
 # The language, as the table's head has it, and its client: what to start, and its environment.
