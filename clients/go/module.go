@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ type module struct {
 	mu      sync.Mutex
 	missing time.Time // when it was missed last; zero while it is not
 	logged  bool
+	said    string // its version, once that matters
 }
 
 // askAgain is for how long a server is taken to be without the module.
@@ -58,6 +60,22 @@ func (m *module) isNotLoaded(logger *slog.Logger) {
 	}
 	logger.Warn("redislock: the server has not loaded the redis-lock module; locks are taken by SET NX: " +
 		"waiters poll, in no order, and there is no fencing token")
+}
+
+// version is empty if it is not in what ask returns, which is the reply to INFO.
+func (m *module) version(ask func() any) string {
+	m.mu.Lock()
+	said := m.said
+	m.mu.Unlock()
+	if said != "" {
+		return said
+	}
+	_, info, _ := strings.Cut(fmt.Sprintf("%s", ask()), "lock_version:")
+	said, _, _ = strings.Cut(info, "\r\n")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.said = said
+	return said
 }
 
 // lacksModule reports whether the server does not know our command. (Another command that it does not know may have been

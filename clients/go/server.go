@@ -35,7 +35,7 @@ func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string)
 	var refused ServerError
 	switch {
 	case l.maxQueue != nil && errors.As(err, &refused) && strings.HasPrefix(string(refused), "ERR syntax error"):
-		return reply{}, fmt.Errorf("%w, and does not know MAXQUEUE", ErrModuleOlder)
+		return reply{}, s.explain(ctx, via, err)
 	case err != nil:
 		return reply{}, err
 	}
@@ -48,6 +48,21 @@ func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string)
 	}
 	count, err := s.count(via.Do(ctx, l.eval(plainAcquire, milliseconds(l.ttl))...))
 	return reply{granted: count == 1}, err
+}
+
+// explain asks a module once for its version. One that is older calls a word that it does not know a syntax error.
+func (s *server) explain(ctx context.Context, via Doer, err error) error {
+	version := s.module.version(func() any {
+		info, _ := via.Do(ctx, "INFO", "lock")
+		return info
+	})
+	switch {
+	case version == "":
+		version = "older"
+	case !strings.HasPrefix(version, "1."):
+		return err
+	}
+	return fmt.Errorf("%w: MaxQueue needs version 2.0, and it is %s", ErrModuleOlder, version)
 }
 
 func (s *server) renew(ctx context.Context, l *lock, ttl time.Duration) (reply, error) {

@@ -21,11 +21,11 @@ class LostLockError extends NamedError {
 /** The request would have waited for its own owner (or may have: TOOCOMPLEX), and was refused at once. */
 class DeadlockError extends NamedError {}
 
-/** What was asked for needs the redis-lock module, and the server has not loaded it, or an older one. */
+/** What was asked for needs the redis-lock module, and the server has not loaded it, or an older one: of this `version`. */
 class ModuleMissingError extends NamedError {
   constructor(what, options) {
     super(
-      options?.isOlder ? `${what} a later version of the redis-lock module: that of this server is older than this package.` :
+      options?.version !== undefined ? `${what} version 2.0 of the redis-lock module, and this server has ${options.version || "an older one"}.` :
       `${what} the redis-lock module, which this server has not loaded. Load it with "MODULE LOAD ` +
       '/path/to/libredis_lock.so", or with "loadmodule" in the server\'s configuration file.', options,
     );

@@ -30,6 +30,7 @@ class Server {
 
   forget() {
     this.missingSince = null;
+    this.version = ""; // of the module, once that matters
     this.deletesBy = 0; // the first command that is not known to be missing
     this.hasIfeq = true;
     this.longestLease = 60_000; // of a place, unless an operator allows less
@@ -97,9 +98,17 @@ class Store {
     try {
       return await this.do("acquire", [owner, ttl], options);
     } catch (error) {
-      const needs = this.native.maxQueue.length > 0 && /^ERR syntax error/.test(error.message);
-      throw needs ? new ModuleMissingError("maxQueue needs", { cause: error, isOlder: true }) : error;
+      if (this.native.maxQueue.length === 0 || !/^ERR syntax error/.test(error.message)) throw error;
+      const version = await this.version();
+      throw /^(1\.|$)/.test(version) ? new ModuleMissingError("maxQueue needs", { cause: error, version }) : error;
     }
+  }
+
+  /** That of the server's module, asked for once; empty if it does not say. */
+  async version() {
+    const { connection, key } = this.native;
+    const info = this.server.version ? "" : await connection.say(key, ["INFO", "lock"]).catch(() => "");
+    return this.server.version ||= /lock_version:(\S+)/.exec(info)?.[1] ?? "";
   }
 
   /** `ended`: it was held until now. `repeated`: if it was not, then an earlier request may have ended it. */

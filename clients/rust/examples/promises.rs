@@ -149,7 +149,7 @@ fn word_for(error: &Error) -> String {
         Error::Busy => "busy".into(),
         Error::Lost(_) => "lost".into(),
         Error::Invalid(_) => format!("invalid {text}"),
-        Error::NeedsModule(_) | Error::OlderModule(_) => format!("missing {text}"),
+        Error::NeedsModule(_) | Error::OlderModule { .. } => format!("missing {text}"),
         Error::Deadlock(error) | Error::Redis(error) if error.code().is_some() => {
             format!("refused {} {}", error.code().unwrap_or(""), error.detail().unwrap_or(""))
         }

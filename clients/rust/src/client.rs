@@ -36,7 +36,11 @@ impl<C: Connection> Client<C> {
         may_be_ours: bool,
     ) -> Result<Reply, Error> {
         let replied = self.by_module::<Option<i64>>(question).await;
-        if let Some(reply) = replied.map_err(|error| self.older_module(error))? {
+        let replied = match replied {
+            Err(error) => return Err(self.explain(error).await),
+            Ok(replied) => replied,
+        };
+        if let Some(reply) = replied {
             return Ok(match reply {
                 Some(fence @ 1..) => Reply::Granted(Some(fence.unsigned_abs())),
                 place => Reply::Place(place.unwrap_or(0).unsigned_abs()),
@@ -49,11 +53,19 @@ impl<C: Connection> Client<C> {
         Ok(if granted { Reply::Granted(None) } else { Reply::Taken })
     }
 
-    fn older_module(&self, error: Error) -> Error {
-        match (&error, self.words.newer()) {
-            (Error::Redis(refused), Some(word)) if lacks_word(refused) => Error::OlderModule(word),
-            _ => error,
+    /// An older module calls a word that it does not know a syntax error.
+    async fn explain(&self, error: Error) -> Error {
+        let (Error::Redis(refused), Some(word)) = (&error, self.words.newer()) else {
+            return error;
+        };
+        if !lacks_word(refused) {
+            return error;
         }
+        let version = self.known.version(&self.connection).await;
+        if version.as_ref().is_some_and(|version| !version.starts_with("1.")) {
+            return error;
+        }
+        Error::OlderModule { word, version }
     }
 
     /// Whether it was held.

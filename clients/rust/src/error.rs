@@ -17,7 +17,12 @@ pub enum Error {
     /// What was asked for, of a server that has not loaded the module.
     NeedsModule(&'static str),
     /// What the server's module does not know, because it is older than this package.
-    OlderModule(&'static str),
+    OlderModule {
+        /// What the request needs it for.
+        word: &'static str,
+        /// The version of the server's module, if it says that.
+        version: Option<String>,
+    },
     /// There is no tokio runtime here, or it has ended: nothing is asked any more.
     NoRuntime,
     /// The server, or the way to it: such as `QUEUEFULL`, `REPLACED` (a later request of the same owner has the wait),
@@ -52,11 +57,13 @@ impl fmt::Display for Error {
                 "{what} needs the module redis-lock, which this server has not loaded: start it with --loadmodule \
                  /path/to/libredis_lock.so, or send MODULE LOAD"
             ),
-            Error::OlderModule(word) => write!(
-                f,
-                "the module redis-lock of this server is older than this package, and does not know {word}: load a \
-                 later version"
-            ),
+            Error::OlderModule { word, version } => {
+                let version = version.as_deref().unwrap_or("an older one");
+                write!(
+                    f,
+                    "{word} needs version 2.0 of the module redis-lock, and this server has {version}"
+                )
+            }
             Error::NoRuntime => f.write_str("there is no tokio runtime, or it has ended"),
             Error::Deadlock(error) | Error::Redis(error) => error.fmt(f),
         }

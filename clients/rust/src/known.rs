@@ -1,8 +1,11 @@
+use crate::Connection;
+use crate::ask::ask_once;
 use crate::latest::Grants;
-use redis::RedisError;
+use redis::{RedisError, cmd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
 
 /// For how long a server is taken to be without the module, before it is asked again.
 const FORGET_AFTER: Duration = Duration::from_secs(5);
@@ -10,7 +13,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(5);
 /// That it was logged for one of the locks that have a connection of their own: some make one for each request.
 static LOGGED: AtomicBool = AtomicBool::new(false);
 
-/// What is known of a server from what it refused. It is never asked for its modules: many hosts forbid that.
+/// What is known of a server from what it refused. It is not asked for its modules: many hosts forbid that.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     without_module: Mutex<Option<Instant>>,
@@ -19,6 +22,7 @@ pub(crate) struct Known {
     pub(crate) release: AtomicUsize,
     pub(crate) renew: AtomicUsize,
     pub(crate) grants: Grants,
+    version: OnceCell<String>,
 }
 
 impl Known {
@@ -53,6 +57,16 @@ impl Known {
                  no order, and there is no fencing token"
             );
         }
+    }
+
+    /// That of the module, which is asked for once; none if it does not say.
+    pub(crate) async fn version(&self, connection: &impl Connection) -> Option<String> {
+        let ask = || async {
+            let info: String = ask_once(connection, cmd("INFO").arg("lock")).await.map_err(drop)?;
+            let said = info.lines().find_map(|line| line.strip_prefix("lock_version:"));
+            said.map(str::to_owned).ok_or(())
+        };
+        self.version.get_or_try_init(ask).await.ok().cloned()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {

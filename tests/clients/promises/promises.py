@@ -541,15 +541,38 @@ def a_request_does_not_join_a_queue_that_is_too_long(trial):
     assert server.waiters() == 1
 
 
+def refuses_max_queue(worker, info):
+    """A module that does so, with this reply to INFO."""
+    error = b'-ERR syntax error: there is no option "MAXQUEUE"\r\n'
+    worker.proxy.reply_to(error, ACQUIRE, when=lambda words: "MAXQUEUE" in words)
+    return worker.proxy.reply_to(info, "INFO", when=lambda words: words[1:] == ["lock"])
+
+
 @promise(35)
-def what_an_older_module_does_not_know_is_refused_in_words(trial):
-    server = trial.server()
-    worker = trial.worker(server)
-    worker.proxy.reply_to(b"-ERR syntax error\r\n", ACQUIRE, when=lambda words: "MAXQUEUE" in words)
-    reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
-    assert reply.kind == "missing" and "older" in reply, reply
-    assert sum("MAXQUEUE" in words for words in worker.proxy.sent) == 1
+def what_an_older_module_does_not_know_is_refused_in_words_and_its_version_is_asked_for_once(trial):
+    worker = trial.worker(trial.server())
+    info = refuses_max_queue(worker, b"$34\r\n# lock_build\r\nlock_version:1.0.0\r\n\r\n")
+    for times in range(1, 4):
+        reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
+        assert reply.kind == "missing" and "2.0" in reply and "1.0.0" in reply, reply
+        assert info.hits == 1 and sum("MAXQUEUE" in words for words in worker.proxy.sent) == times
     assert worker.ask("acquire", "market", MINUTE, "wait=20000").kind == "hold"
+
+
+@promise(35)
+def a_module_that_does_not_say_its_version_is_an_older_one(trial):
+    worker = trial.worker(trial.server())
+    refuses_max_queue(worker, b"-NOPERM this user may not\r\n")
+    reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
+    assert reply.kind == "missing" and "2.0" in reply and "older" in reply, reply
+
+
+@promise(35)
+def the_words_of_a_module_that_is_not_older_are_passed_on(trial):
+    worker = trial.worker(trial.server())
+    refuses_max_queue(worker, b"$20\r\nlock_version:2.0.0\r\n\r\n")
+    reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
+    assert reply.kind == "refused" and "no option" in reply, reply
 
 
 # Without the module

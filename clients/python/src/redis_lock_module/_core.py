@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any, Awaitable, Callable, List, Optional, Tuple, TypeVar
 
 from redis.exceptions import (
@@ -101,10 +102,21 @@ class Core:
                     return None
         except ResponseError as error:
             if self.spelling.newer and is_unknown_word(error):
-                raise ModuleMissingError(self.spelling.newer, lock_name=self.link.key, is_older=True) from error
+                version = await self._version(request)
+                if version == "" or version.startswith("1."):
+                    raise ModuleMissingError(self.spelling.newer, lock_name=self.link.key, version=version) from error
             raise
         finally:
             server.leave(request)
+
+    async def _version(self, request: Request) -> str:
+        """That of the server's module, asked for once; empty if it does not say."""
+        server = self.link.server
+        if not server.version:
+            with suppress(RedisError):
+                info = await self._within(request, lambda: self.link.ask(("INFO", "lock")))
+                server.version = str(info.get("lock_version", ""))
+        return server.version
 
     async def _try_without(self, request: Request) -> Optional[Grant]:
         link, key = self.link, self.spelling.name

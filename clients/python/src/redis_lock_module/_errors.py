@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 from redis.exceptions import (
     ConnectionError,
@@ -26,9 +27,9 @@ class DeadlockError(LockError):
 class ModuleMissingError(LockError):
     """The server has not loaded the redis-lock module, or an older one, and what was asked for is not to be had then."""
 
-    def __init__(self, what: str, lock_name: object = None, is_older: bool = False) -> None:
-        text = (f"{what} needs a later version of the redis-lock module: that of this server is older than this package"
-                if is_older else
+    def __init__(self, what: str, lock_name: object = None, version: Optional[str] = None) -> None:
+        text = (f"{what} needs version 2.0 of the redis-lock module, and this server has {version or 'an older one'}"
+                if version is not None else
                 f"{what} needs the redis-lock module, which this server has not loaded: add `loadmodule "
                 "/path/to/libredis_lock.so` to its configuration, or run MODULE LOAD /path/to/libredis_lock.so")
         super().__init__(text, lock_name=lock_name)  # type: ignore[arg-type]
@@ -63,8 +64,8 @@ def may_not_listen(error: ResponseError) -> bool:
 
 
 def is_unknown_word(error: RedisError) -> bool:
-    """The module is older than a word of the request. redis-py takes `ERR` away."""
-    return isinstance(error, ResponseError) and str(error).endswith("syntax error")
+    """Also of a word that the module is too old for. redis-py takes `ERR` away."""
+    return isinstance(error, ResponseError) and str(error).removeprefix("ERR ").startswith("syntax error")
 
 
 def is_deadlock(error: BaseException) -> bool:

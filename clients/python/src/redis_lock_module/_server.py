@@ -20,6 +20,7 @@ FORGETS_AFTER = 5.0  # seconds
 
 class Server:
     runs_scripts = True  # until one is refused
+    version = ""  # of the module, once that matters
 
     def __init__(self) -> None:
         self._bare_until = -math.inf

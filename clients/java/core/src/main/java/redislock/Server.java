@@ -6,6 +6,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** A server is asked in the way that it understands: by the module's commands, or by those of any server. */
 final class Server {
@@ -15,11 +17,14 @@ final class Server {
     /** So many waiters of one client have a connection each. Further ones poll. */
     private static final int MOST_BLOCKED = 128;
 
+    private static final Pattern VERSION = Pattern.compile("lock_version:(\\S+)");
+
     private final Redis redis;
     private final Redis alone; // null if there are no connections of one's own
     private final ModuleState module = new ModuleState();
     private final Semaphore connections = new Semaphore(MOST_BLOCKED);
     private final ConcurrentHashMap<List<String>, Integer> waiting = new ConcurrentHashMap<>(); // how many, by keys
+    private volatile String version; // once it was asked
 
     Server(Redis redis) {
         this.redis = redis;
@@ -83,7 +88,7 @@ final class Server {
         CompletableFuture<Reply> reply = ask(lock, via, timeout, lock.acquire(wait), Reply::byModule,
                 lock.eval(Plain.ACQUIRE, OwnedLock.milliseconds(lock.ttl)), Reply::plain);
         if (lock.settings.maxQueue == null || wait.length == 0) return reply;
-        return reply.exceptionallyCompose(error -> CompletableFuture.failedFuture(explained(Replies.failure(error))));
+        return reply.exceptionallyCompose(error -> explain(Replies.failure(error)));
     }
 
     CompletableFuture<Long> renew(OwnedLock lock, Duration ttl) {
@@ -126,10 +131,19 @@ final class Server {
         }).thenCompose(Function.identity());
     }
 
-    /** An older module calls a word that it does not know a syntax error. */
-    private static RuntimeException explained(RuntimeException error) {
-        if (!(error instanceof RedisErrorException) || !error.getMessage().startsWith("ERR syntax error")) return error;
-        return new ModuleMissingException("the server's redis-lock module is older than this package: maxQueue needs 2.0 or later");
+    /** An older module calls a word that it does not know a syntax error. It is asked once for its version. */
+    private CompletableFuture<Reply> explain(RuntimeException error) {
+        if (!(error instanceof RedisErrorException) || !error.getMessage().startsWith("ERR syntax error")) {
+            return CompletableFuture.failedFuture(error);
+        }
+        CompletableFuture<String> asked = version != null ? CompletableFuture.completedFuture(version)
+                : redis.send(REPLY_TIMEOUT, "INFO", "lock").handle((info, failure) -> {
+                    Matcher found = VERSION.matcher(String.valueOf(info));
+                    return version = found.find() ? found.group(1) : "";
+                });
+        return asked.thenCompose(found -> CompletableFuture.failedFuture(!found.isEmpty() && !found.startsWith("1.") ? error
+                : new ModuleMissingException("the server's redis-lock module is " + (found.isEmpty() ? "older" : found)
+                        + ", and maxQueue needs version 2.0")));
     }
 
     private static long integer(Object value) {

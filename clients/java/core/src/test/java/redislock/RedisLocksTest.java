@@ -158,10 +158,13 @@ class RedisLocksTest {
     }
 
     @Test
-    void a_syntax_error_says_what_an_older_module_does_not_know_if_that_may_be_the_reason() {
-        server.reply("LOCK.ACQUIRE", RedisErrorException.of("ERR syntax error"));
-        var error = assertThrows(ModuleMissingException.class, () -> locks.lock("market", SECOND).maxQueue(3).acquire());
-        assertTrue(error.getMessage().contains("older") && error.getMessage().contains("maxQueue"), error::getMessage);
+    void an_older_module_is_asked_once_for_its_version_and_refuses_in_words() {
+        server.reply("LOCK.ACQUIRE", RedisErrorException.of("ERR syntax error")).reply("INFO", "# lock_module\r\nlock_version:1.0.3\r\n");
+        for (int i = 0; i < 3; i++) {
+            var error = assertThrows(ModuleMissingException.class, () -> locks.lock("market", SECOND).maxQueue(3).acquire());
+            assertTrue(error.getMessage().contains("1.0.3") && error.getMessage().contains("maxQueue"), error::getMessage);
+        }
+        assertEquals(1, server.count("INFO"), server::toString);
         assertThrows(RedisErrorException.class, () -> locks.lock("market", SECOND).acquire(), "it says what the server said");
     }
 
