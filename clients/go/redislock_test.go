@@ -1,9 +1,11 @@
 package redislock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -87,6 +89,60 @@ func TestWhatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 	if len(server.sent) > 0 {
 		t.Error(server.sent)
+	}
+}
+
+func TestALockThatOthersHoldIsNotObtained(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(0)}})
+	if _, err := locks.TryLock(background, "market", time.Second); err != redislock.ErrNotObtained {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	_, err := locks.Lock(ctx, "market", time.Second)
+	if !errors.Is(err, redislock.ErrNotObtained) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestAHoldSaysHowItEnded(t *testing.T) {
+	locks, _ := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RELEASE": {int64(1)}})
+	hold, err := locks.Lock(background, "market", time.Minute)
+	if err != nil || !hold.Held() || hold.Err() != nil || hold.TTL() > time.Minute || hold.TTL() < time.Minute/2 {
+		t.Fatal(err)
+	}
+	if err := hold.Release(background); err != nil {
+		t.Error(err)
+	}
+	if <-hold.Done(); hold.Held() || !errors.Is(hold.Err(), redislock.ErrReleased) || hold.TTL() != 0 {
+		t.Error(hold.Err(), hold.TTL())
+	}
+	if err := hold.Release(background); !errors.Is(err, redislock.ErrReleased) {
+		t.Error(err)
+	}
+	hold, err = locks.Lock(background, "market", 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, cancel := hold.Context(background)
+	defer cancel()
+	<-work.Done()
+	if <-hold.Done(); hold.Held() || !errors.Is(hold.Err(), redislock.ErrLost) || !errors.Is(context.Cause(work), redislock.ErrLost) {
+		t.Error(hold.Err(), context.Cause(work))
+	}
+}
+
+func TestThatTheModuleIsMissingIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	server := &scripted{replies: map[string][]any{"EVAL": {int64(1)}}}
+	locks := redislock.New(server, redislock.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	for i := 0; i < 2; i++ {
+		if _, err := locks.TryLock(background, "market", time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+	if !strings.Contains(log.String(), "module") || strings.Count(log.String(), "\n") != 1 {
+		t.Error(log.String())
 	}
 }
 

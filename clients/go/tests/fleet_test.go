@@ -11,8 +11,8 @@ import (
 	"redislock/v2"
 )
 
-// Workers with each client read a number and write it one higher, while their connections break. If two held the lock
-// at once an update would be lost.
+// Goroutines of each client read a number and write it one higher, while its connections break. If two held the lock at
+// once an update would be lost.
 func TestNoTwoHoldALockWhileConnectionsBreak(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *server{"with the module": startServer, "without": startBare} {

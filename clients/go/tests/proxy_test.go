@@ -119,13 +119,6 @@ func (p *proxy) add(word string, what func([]byte, net.Conn, net.Conn) bool) {
 	p.faults = append(p.faults, fault{word, what})
 }
 
-// happened reports whether all faults have befallen a request.
-func (p *proxy) happened() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.faults) == 0
-}
-
 // cutBefore loses the request and its connection.
 func (p *proxy) cutBefore(word string) {
 	p.add(word, func([]byte, net.Conn, net.Conn) bool { return false })

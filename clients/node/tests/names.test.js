@@ -40,20 +40,6 @@ for (const name of ["ioredis 5", "node-redis 5"]) {
     }
     await close();
   });
-
-  it(`${name}: with keyPrefix "" it excludes, and is excluded by, those who lock the bare name`, async () => {
-    const { client, close } = await CLIENTS[name].connect(server.port), mutex = new Mutex(client, "market", { keyPrefix: "" });
-    const hold = await mutex.acquire();
-    assert.equal(await watcher.ask("LOCK.ACQUIRE", "market", "python", 60_000), null);
-    assert.equal(await hold.guard("SET", "price", 5), "OK");
-    await hold.release();
-    assert(await watcher.ask("LOCK.ACQUIRE", "market", "python", 60_000) > 0);
-    const waiting = mutex.acquire();
-    await watcher.waitForWaiters(1, "market");
-    await watcher.ask("LOCK.RELEASE", "market", "python");
-    await (await waiting).release();
-    await close();
-  });
 }
 
 it("with a client's own keyPrefix, that of the lock comes behind", async () => {

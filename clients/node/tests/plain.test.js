@@ -11,10 +11,8 @@ const { LostLockError, ModuleMissingError, Mutex, Semaphore, TimeoutError } = re
 const { isUnknown } = require("../lib/errors");
 const { CLIENTS } = require("./clients");
 const { Proxy } = require("./proxy");
-const { loadModule, rounds, unloadModule } = require("./rounds");
 const { eventually, Server } = require("./server");
 
-const ROUNDS = +(process.env.ROUNDS ?? 1_000);
 const FOR_LONG = { lockTimeout: 30_000, acquireTimeout: 20_000 };
 const LOADABLE = [["--enable-module-command", "yes"], { module: false }];
 const { BARE_SERVER } = process.env;
@@ -25,6 +23,23 @@ process.on("warning", (warning) => { if (warning.code === "REDIS_LOCK_WITHOUT_MO
 
 // Whose reference speaks RESP2.
 const BY_RESP2 = { "node-redis 5, RESP3": "node-redis 5", "node-redis 6": "node-redis 5", "ioredis 6": "ioredis 5" };
+
+async function loadModule(db) {
+  await db.call("MODULE", "LOAD", process.env.REDIS_LOCK_MODULE);
+}
+
+// It is refused while a client waits, or a timer of the module's lives.
+async function unloadModule(db) {
+  await eventually(async () => {
+    try {
+      await db.call("CONFIG", "SET", "lock.drain", "yes");
+      return await db.call("MODULE", "UNLOAD", "lock") === "OK";
+    } catch (error) {
+      if (!/^ERR/.test(error.message)) throw error;
+      return false;
+    }
+  }, "it is never unloaded");
+}
 
 describe("without the module", { concurrency: true }, () => {
   for (const name of Object.keys(CLIENTS)) describe(name, { concurrency: 1 }, () => withoutTheModule(name));
@@ -62,19 +77,6 @@ function withoutTheModule(name) {
     await answers();
     await (await mutex().acquire()).release();
     assert.equal(proxy.count("LOCK."), 2);
-  });
-
-  it("a hold is the string that SET NX leaves, and has no number", async () => {
-    const lock = mutex(), hold = await lock.acquire();
-    assert.equal(await db.get("mutex:market"), hold.identifier);
-    assert(await db.pttl("mutex:market") > 29_000);
-    assert.equal(hold.fence, null);
-    assert.equal(lock.fence, undefined);
-    await hold.renew(60_000);
-    assert(await db.pttl("mutex:market") > 50_000);
-    await hold.release();
-    assert.equal(await db.exists("mutex:market"), 0);
-    assert.equal(hold.lost.aborted, false);
   });
 
   it("it excludes redis-semaphore's own mutex, and is excluded by it", async () => {
@@ -287,11 +289,4 @@ it("a module that is loaded while one waits is used for the next question", { ti
   await next.release();
   await close();
   await server.stop();
-});
-
-it("a fleet loses nothing while the module is loaded and unloaded", { timeout: 120_000 }, async () => {
-  const { counted, done, beside, loads } = await rounds({ total: ROUNDS });
-  assert.equal(beside, 0);
-  assert.equal(counted, done);
-  assert(done >= ROUNDS && loads > 1, `${done} rounds, loaded ${loads} times`);
 });

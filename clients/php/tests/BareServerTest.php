@@ -11,27 +11,6 @@ use Symfony\Component\Lock\LockFactory;
 /** A server without the module, and one that gets it and loses it. */
 final class BareServerTest extends StoreTestCase
 {
-    private const RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
-
-    /** @dataProvider libraries */
-    public function test_the_key_is_what_set_nx_leaves(string $library): void
-    {
-        $store = self::store($library, false, initialTtl: 20);
-        $redis = self::client('phpredis', false);
-        $key = self::key();
-        $store->save($key);
-        self::assertNull($store->fence($key));
-        self::assertSame(self::owner($key), $redis->get((string) $key));
-        self::assertThat($redis->pttl((string) $key), self::logicalAnd(self::greaterThan(15_000), self::lessThanOrEqual(20_000)));
-        self::assertFalse($redis->set((string) $key, 'another', ['NX', 'PX' => 1000]));
-        self::assertSame(1, $redis->eval(self::RELEASE, [(string) $key, self::owner($key)], 1));
-        self::assertFalse($store->exists($key));
-        $redis->set((string) $key, 'another', ['NX', 'PX' => 60_000]);
-        self::assertConflict(fn () => $store->save($key));
-        $store->delete($key);
-        self::assertSame('another', $redis->get((string) $key));
-    }
-
     /** @dataProvider libraries */
     public function test_a_try_that_fails_is_one_command(string $library): void
     {
@@ -135,61 +114,6 @@ final class BareServerTest extends StoreTestCase
         $new->delete($before);
         $old->delete($during);
         self::assertSame(0, $redis->exists((string) $before, (string) $during));
-    }
-
-    /**
-     * Half of the processes have a store whose client finds the module as soon as it is there; the others act as clients
-     * do that have never heard of it.
-     */
-    public function test_a_counter_loses_nothing_while_the_module_comes_and_goes(): void
-    {
-        $server = new Server(false, self::mayLoad());
-        $redis = $server->redis();
-        $rounds = (int) (getenv('TIMES') ?: 2_000);
-        $key = self::key();
-        $children = [];
-        foreach (['phpredis', 'Predis', 'SET NX'] as $way) {
-            $children[] = self::inChild(function () use ($server, $way, $key, $rounds) {
-                $counter = $server->redis();
-                for ($round = 0; $round < $rounds; ++$round) {
-                    if (0 === $round % 50) { // a new client finds out anew
-                        $store = new RedisLockStore('Predis' === $way ? $server->predis() : $server->redis());
-                    }
-                    $mine = self::key((string) $key);
-                    if ('SET NX' === $way) {
-                        $token = bin2hex(random_bytes(8));
-                        while (!$counter->set((string) $key, $token, ['NX', 'PX' => 60_000])) {
-                            usleep(random_int(500, 3_000));
-                        }
-                    } else {
-                        $store->waitAndSave($mine);
-                    }
-                    $counter->set('count', 1 + (int) $counter->get('count'));
-                    if ('SET NX' === $way) {
-                        1 === $counter->eval(self::RELEASE, [(string) $key, $token], 1) || throw new \LogicException('lost');
-                    } else {
-                        $store->exists($mine) || throw new \LogicException('lost');
-                        $store->delete($mine);
-                    }
-                }
-            });
-        }
-        $changes = 0;
-        while (\count($children) > 0) {
-            // Refused while a client waits in the queue: then it stays.
-            $redis->rawCommand('MODULE', ...(0 === $changes % 2 ? ['LOAD', Server::module()] : ['UNLOAD', 'lock']))
-                && ++$changes;
-            usleep(20_000);
-            foreach ($children as $number => $child) {
-                if ($child === pcntl_waitpid($child, $status, \WNOHANG)) {
-                    self::assertSame(\SIGKILL, pcntl_wtermsig($status), 'A child has failed.');
-                    unset($children[$number]);
-                }
-            }
-        }
-        self::assertSame((string) (3 * $rounds), $redis->get('count'));
-        self::assertGreaterThan(2, $changes);
-        self::assertSame(0, $redis->exists((string) $key));
     }
 
     private static function mayLoad(): array

@@ -85,26 +85,6 @@ final class FaultTest extends StoreTestCase
         self::assertChildEnds($child);
     }
 
-    /** @dataProvider libraries */
-    public function test_a_stopped_server_holds_up_a_wait_for_little_longer_than_it_may_take(string $library): void
-    {
-        $server = new Server();
-        $store = new RedisLockStore('Predis' === $library ? $server->predis() : $server->redis(), maxWait: 0.3);
-        $key = self::key();
-        $store->save($key);
-        $server->pause();
-        try {
-            $began = microtime(true);
-            self::assertThrows(LockAcquiringException::class, fn () => $store->waitAndSave($mine = self::key((string) $key)));
-            self::assertLessThan(5, microtime(true) - $began);
-        } finally {
-            $server->resume();
-        }
-        self::waitUntil(fn () => $store->exists($key));
-        $store->delete($key);
-        $store->waitAndSave(self::key((string) $key)); // nothing was left behind
-    }
-
     /** @dataProvider ways */
     public function test_a_stopped_server_holds_up_no_call_for_longer_than_some_seconds(string $library, bool $module): void
     {

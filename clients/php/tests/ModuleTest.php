@@ -11,21 +11,6 @@ use Symfony\Component\Lock\Strategy\ConsensusStrategy;
 /** What the module adds. */
 final class ModuleTest extends StoreTestCase
 {
-    /** @dataProvider libraries */
-    public function test_the_fencing_number_rises_with_each_grant(string $library): void
-    {
-        $store = self::store($library);
-        $key = self::key();
-        self::assertNull($store->fence($key));
-        for ($last = 0, $round = 0; $round < 5; ++$round) {
-            $store->save($key);
-            self::assertGreaterThan($last, $store->fence($key));
-            $last = $store->fence($key);
-            $store->delete($key);
-            self::assertNull($store->fence($key));
-        }
-    }
-
     /** @dataProvider ways */
     public function test_a_guarded_command_runs_while_the_lock_is_held_and_never_after(string $library, bool $module): void
     {
@@ -232,29 +217,6 @@ final class ModuleTest extends StoreTestCase
         self::waitUntil(fn () => 1 === self::waiters($key));
         $store->delete($ann);
         self::assertChildEnds($child);
-    }
-
-    public static function refusals(): array
-    {
-        return [
-            'another request has the wait' => ['REPLACED by a later request of this owner'],
-            'the owner waits already' => ['ONEWAIT this owner waits for other keys'],
-            'the owner shares the lock' => ['NOUPGRADE an upgrade does not wait'],
-        ];
-    }
-
-    /** @dataProvider refusals */
-    public function test_a_wait_that_is_refused_is_neither_repeated_nor_withdrawn(string $words): void
-    {
-        foreach (['phpredis', 'Predis'] as $library) {
-            $proxy = new Proxy(self::server(), 'LOCK.ACQUIRE', $words);
-            $released = self::server()->calls('lock.release');
-            $key = self::key();
-            $lock = (new LockFactory(new RedisLockStore($proxy->client($library))))->createLock((string) $key);
-            self::assertSame($words, self::assertConflict(fn () => $lock->acquire(true))->getMessage());
-            self::assertSame(0, self::client()->exists((string) $key));
-            self::assertSame($released, self::server()->calls('lock.release'));
-        }
     }
 
     /** @dataProvider libraries */

@@ -2,10 +2,9 @@
 
 // Between a client and a server. Does something once, to the first request that contains WORD:
 //
-//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|refuse|refuse-at-once|stall|ERROR
+//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|refuse|refuse-at-once|stall
 //
-// "refuse" loses the reply, and then refuses connections for half a second. "at-once" is before the client reads. An
-// ERROR, such as "REPLACED by another", is what it replies instead of the server.
+// "refuse" loses the reply, and then refuses connections for half a second. "at-once" is before the client reads.
 
 [, $upstream, $word, $action] = $argv;
 $listener = stream_socket_server('tcp://127.0.0.1:0', $errno, $error) ?: exit($error);
@@ -45,10 +44,6 @@ for (;;) {
             if (str_starts_with($action, 'cut')) {
                 usleep('cut' === $action ? 20_000 : 0);
                 $close($stream);
-                continue;
-            }
-            if (str_contains($action, ' ')) {
-                fwrite($stream, "-$action\r\n");
                 continue;
             }
             $losing[(int) $other] = true;

@@ -158,17 +158,6 @@ class RedisLocksTest {
     }
 
     @Test
-    void an_older_module_is_asked_once_for_its_version_and_refuses_in_words() {
-        server.reply("LOCK.ACQUIRE", RedisErrorException.of("ERR syntax error")).reply("INFO", "# lock_module\r\nlock_version:1.0.3\r\n");
-        for (int i = 0; i < 3; i++) {
-            var error = assertThrows(ModuleMissingException.class, () -> locks.lock("market", SECOND).maxQueue(3).acquire());
-            assertTrue(error.getMessage().contains("1.0.3") && error.getMessage().contains("maxQueue"), error::getMessage);
-        }
-        assertEquals(1, server.count("INFO"), server::toString);
-        assertThrows(RedisErrorException.class, () -> locks.lock("market", SECOND).acquire(), "it says what the server said");
-    }
-
-    @Test
     void a_hold_is_over_by_the_clock_a_little_before_the_server_ends_it() throws Exception {
         server.reply("LOCK.ACQUIRE", 7L).reply("LOCK.RELEASE", 0L);
         Hold hold = locks.lock("market", Duration.ofSeconds(1000)).acquire();
