@@ -380,7 +380,14 @@ fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itse
 fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_outside_of_themselves()
 {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: String| fs::read_to_string(root.join(&path)).expect(&path);
+    let read = |path: String| {
+        let text = fs::read_to_string(root.join(&path)).expect(&path);
+        let is_manifest = !path.ends_with(".md") && !path.ends_with("LICENSE");
+        for field in ["repository", "homepage", "<scm>", "<url>"] {
+            assert!(!is_manifest || !text.contains(field), "{path}: {field}");
+        }
+        text
+    };
     let licence = read("LICENSE".into());
     for (package, manifest, name) in [
         ("node", "package.json", "redis-lock-module"),
@@ -404,13 +411,26 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
     for module in ["", "core/", "jedis/", "lettuce/", "shedlock/", "tests/", "bench/"] {
         let pom = read(format!("clients/java/{module}pom.xml"));
         assert!(pom.contains(&format!("<version>{version}</version>")), "java: {module}");
+        assert!(pom.contains("<groupId>redislock</groupId>"), "java: {module}");
         assert!(!pom.contains("<repositories>"), "java: {module}");
     }
     let pom = read("clients/java/pom.xml".into());
     for name in ["MIT", "The redis-lock authors"] {
         assert!(pom.contains(&format!("<name>{name}</name>")), "java: {name}");
     }
-    for package in ["java", "node", "php", "python", "rust"] {
+    let version = format!(" v{}\n", env!("CARGO_PKG_VERSION"));
+    for module in ["", "goredis/", "redigo/", "rueidis/"] {
+        let (major, _) = env!("CARGO_PKG_VERSION").split_once('.').unwrap();
+        let manifest = read(format!("clients/go/{module}go.mod"));
+        let name = format!("module redislock/{module}v{major}\n");
+        assert!(manifest.starts_with(&name), "go: {module}");
+        let core = format!("redislock/v{major}{version}");
+        assert!(module.is_empty() || manifest.contains(&core), "go: {module}");
+        let shown = format!("redislock/{module}v{major}{}", version.trim_end());
+        let is_shown = read("clients/go/README.md".into()).contains(&shown);
+        assert!(is_shown || module.starts_with('r'), "go: {shown}");
+    }
+    for package in ["go", "java", "node", "php", "python", "rust"] {
         assert_eq!(read(format!("clients/{package}/LICENSE")), licence, "{package}");
         let changes = read(format!("clients/{package}/CHANGELOG.md"));
         assert!(changes.contains(&heading_of(env!("CARGO_PKG_VERSION"))), "{package}");
