@@ -1,4 +1,5 @@
-"""PORT says where a server with the module is. REDIS_SERVER and REDIS_LOCK_MODULE say what more are started from."""
+"""PORT says where a server with the module is, PORTS where there is one for each of pytest-xdist's workers. REDIS_SERVER
+and REDIS_LOCK_MODULE say what more are started from."""
 
 import os
 import random
@@ -14,7 +15,8 @@ import pytest_asyncio
 import redis
 import redis.asyncio
 
-PORT = int(os.environ.get("PORT", 6379))
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORT = int(os.environ.get("PORTS", os.environ.get("PORT", "6379")).split()[WORKER])
 
 
 def eventually(condition, within=20.0, what="this never came"):
