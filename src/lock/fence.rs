@@ -121,7 +121,10 @@ impl FencingClock {
         epoch: Epoch,
         slot_state: impl FnOnce() -> SlotState,
     ) {
-        self.set_epoch(epoch);
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            // Any slot may have been away.
+            self.slots.iter_mut().for_each(|slots| slots.fill(Past::Unknown));
+        }
         let past = self.past(slot).map_or(Past::Unknown, |past| *past);
         if past == Past::Ours {
             return;
@@ -148,20 +151,6 @@ impl FencingClock {
         self.last
     }
 
-    /// Returns the last number that was drawn. All later ones are larger.
-    #[cfg(test)]
-    pub fn last(&self) -> Fence {
-        self.last
-    }
-
-    /// Returns what is known about slots, except for those of which nothing is known.
-    #[cfg(test)]
-    pub fn known_slots(&self) -> impl std::fmt::Debug {
-        let slots = self.slots.iter().flatten();
-        let known = { slots }.enumerate().filter(|(_, past)| **past != Past::Unknown);
-        known.map(|(slot, &past)| (slot, past)).collect::<Vec<_>>()
-    }
-
     /// Draws a number that no grant gets: it separates those before from those to come.
     pub fn draw_unused(&mut self) -> Fence {
         self.last = self.last.saturating_add(1);
@@ -177,15 +166,23 @@ impl FencingClock {
         }
     }
 
-    /// Forgets what is known about slots if the epoch has changed: any of them may have been away.
-    fn set_epoch(&mut self, epoch: Epoch) {
-        if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.slots.iter_mut().for_each(|slots| slots.fill(Past::Unknown));
-        }
-    }
-
     fn past(&mut self, slot: Slot) -> Option<&mut Past> {
         self.slots.as_mut()?.get_mut(usize::from(slot))
+    }
+}
+
+#[cfg(test)]
+impl FencingClock {
+    /// Returns the last number that was drawn. All later ones are larger.
+    pub fn last(&self) -> Fence {
+        self.last
+    }
+
+    /// Returns what is known about slots, except for those of which nothing is known.
+    pub fn known_slots(&self) -> impl std::fmt::Debug {
+        let slots = self.slots.iter().flatten();
+        let known = { slots }.enumerate().filter(|(_, past)| **past != Past::Unknown);
+        known.map(|(slot, &past)| (slot, past)).collect::<Vec<_>>()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a cluster puts a key: hash tags and slots.
 
-use std::fmt;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// How many slots a cluster has.
@@ -9,29 +9,16 @@ pub const SLOTS: Slot = 16_384;
 pub type Slot = u16;
 
 /// A set of slots.
-pub struct Slots(Vec<bool>);
-
-/// Lists the slots of the set, instead of a flag for each of all slots.
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slots = (0..SLOTS).filter(|&slot| self.contains(slot));
-        f.debug_set().entries(slots).finish()
-    }
-}
+#[derive(Debug)]
+pub struct Slots(BTreeSet<Slot>);
 
 impl Slots {
     pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
-        let mut slots = Self(vec![false; SLOTS.into()]);
-        for slot in ranges.iter().cloned().flatten() {
-            if let Some(is_in) = slots.0.get_mut(usize::from(slot)) {
-                *is_in = true;
-            }
-        }
-        slots
+        Self(ranges.iter().cloned().flatten().collect())
     }
 
     pub fn contains(&self, slot: Slot) -> bool {
-        self.0.get(usize::from(slot)) == Some(&true)
+        self.0.contains(&slot)
     }
 }
 

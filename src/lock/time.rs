@@ -61,8 +61,5 @@ pub fn after(deadline: Option<Ms>) -> Option<Ms> {
 
 /// Returns the earlier of two ends; `None` is an end that never comes.
 pub fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+    one.into_iter().chain(other).min()
 }

@@ -38,16 +38,9 @@ pub struct LossLog {
 
 impl LossLog {
     pub fn new(most: u64, secret: Secret) -> Self {
-        let mut log = Self {
-            secret,
-            most: 0,
-            lines: BTreeMap::new(),
-            of_key: BTreeSet::new(),
-            last_place: 0,
-            next_id: 0,
-        };
-        log.set_most(most);
-        log
+        let (lines, of_key) = (BTreeMap::new(), BTreeSet::new());
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Self { secret, most, lines, of_key, last_place: 0, next_id: 0 }
     }
 
     /// Changes how many lines are kept. The oldest are removed if there are more.
@@ -83,11 +76,11 @@ impl LossLog {
             line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
         };
         let same = self.of_key(loss.name.db, print).find(|(_, line)| is_same(line));
-        let about =
-            About { key: Cut::of(loss.name.key), print, owner: Cut::of(loss.owner), owner_print };
         let same = same.map(|(place, _)| place);
         let mut line = (same.and_then(|place| self.take(place)))
             .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.name.db), now));
+        let (key, owner) = (Cut::of(loss.name.key), Cut::of(loss.owner));
+        let about = About { key, print, owner, owner_print };
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
         line.count = line.count.saturating_add(count);
         line.lost = Some((about, loss.hold));
@@ -117,13 +110,10 @@ impl LossLog {
     ) -> Option<Reason> {
         let print = self.secret.print(name.key);
         let owner_print = self.secret.half_print(owner);
-        let is_its = |line: &Line| {
-            let lost = line.lost.as_ref();
-            lost.is_some_and(|(about, _)| about.owner_print == owner_print)
-        };
-        let place =
-            (self.of_key(name.db, print)).find(|(_, line)| is_its(line)).map(|(place, _)| place);
-        let line = self.lines.get_mut(&place?)?;
+        let its = |line: &Line| (line.lost.as_ref()).map(|(about, _)| about.owner_print);
+        let (place, _) =
+            self.of_key(name.db, print).find(|(_, line)| its(line) == Some(owner_print))?;
+        let line = self.lines.get_mut(&place)?;
         let ended = line.lost.as_ref().and_then(|(_, hold)| hold.ended);
         let late = ended.map(|ended| now.ms().saturating_sub(ended));
         line.came_back.get_or_insert(CameBack { with, late });

@@ -16,15 +16,13 @@ pub type Fits = fn(pattern: &[u8], key: &[u8]) -> bool;
 #[derive(Debug, Default)]
 pub struct Classes {
     all: Vec<Class>,
+    fits: Option<Fits>,
 }
 
 /// What is counted of the locks whose keys fit one pattern, since it was set.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Class {
     pub pattern: Box<[u8]>,
-    /// How many bytes of the pattern stand for themselves, before the first that does not.
-    plain: usize,
-    fits: Fits,
     /// The last ticket drawn before it was set: requests up to it are not counted when they leave.
     after: Ticket,
     /// Holds that were granted.
@@ -46,42 +44,9 @@ pub struct Class {
 }
 
 impl Class {
-    fn new(pattern: &[u8], fits: Fits, after: Ticket) -> Self {
-        let is_special = |byte: &u8| b"*?[\\".contains(byte);
-        Self {
-            pattern: Box::from(pattern),
-            plain: (pattern.iter().position(is_special)).unwrap_or(pattern.len()),
-            fits,
-            after,
-            grants: 0,
-            waits: 0,
-            waited: 0,
-            wait_times: Histogram::default(),
-            waiting: 0,
-            waiting_peak: 0,
-            lost: [0; Reason::ALL.len()],
-            hold_times: Histogram::default(),
-        }
-    }
-
     /// How many holds were lost for this reason.
     pub fn lost(&self, reason: Reason) -> u64 {
         self.lost.get(reason as usize).copied().unwrap_or_default()
-    }
-
-    #[inline]
-    fn has(&self, key: &[u8]) -> bool {
-        let Some((plain, pattern)) = self.pattern.split_at_checked(self.plain) else {
-            return false;
-        };
-        let Some(rest) = key.strip_prefix(plain) else {
-            return false;
-        };
-        match pattern {
-            [b'*'] => true,
-            [] => rest.is_empty(),
-            pattern => (self.fits)(pattern, rest),
-        }
     }
 }
 
@@ -104,6 +69,7 @@ impl Classes {
         fits: Fits,
         last_ticket: Ticket,
     ) {
+        self.fits = Some(fits);
         let mut before = std::mem::take(&mut self.all).into_iter().peekable();
         let mut patterns = patterns.take(MOST_CLASSES).peekable();
         while let Some(pattern) = patterns.peek()
@@ -116,21 +82,22 @@ impl Classes {
         for pattern in patterns {
             let known = before.iter().position(|class| *class.pattern == *pattern);
             let class = known.map(|at| before.swap_remove(at));
-            let class = class.unwrap_or_else(|| Class::new(pattern, fits, last_ticket));
-            self.all.push(Class { waiting: 0, after: last_ticket, ..class });
+            let class = class.unwrap_or_default();
+            let pattern = Box::from(pattern);
+            self.all.push(Class { pattern, waiting: 0, after: last_ticket, ..class });
         }
     }
 
     /// Which of them the key belongs to.
+    #[inline]
     fn of(&mut self, key: &[u8]) -> Option<&mut Class> {
-        self.all.iter_mut().find(|class| class.has(key))
+        let fits = self.fits?;
+        self.all.iter_mut().find(|class| fits(&class.pattern, key))
     }
 
     #[inline]
     pub fn count_grant(&mut self, key: &[u8]) {
-        if !self.are_none()
-            && let Some(class) = self.of(key)
-        {
+        if let Some(class) = self.of(key) {
             count(&mut class.grants, 1);
         }
     }
@@ -146,20 +113,24 @@ impl Classes {
 
     /// A request waits for these locks from now on.
     pub fn count_joined(&mut self, names: &[Name], ticket: Ticket) {
-        for name in self.some(names) {
-            if let Some(class) = self.of(&name.key).filter(|class| class.after < ticket) {
-                count(&mut class.waiting, 1);
-                class.waiting_peak = class.waiting_peak.max(class.waiting);
-            }
-        }
+        self.count_each(names, ticket, |class| {
+            count(&mut class.waiting, 1);
+            class.waiting_peak = class.waiting_peak.max(class.waiting);
+        });
     }
 
     /// A request waits for these locks no more.
     pub fn count_left(&mut self, names: &[Name], ticket: Ticket) {
-        for name in self.some(names) {
-            if let Some(class) = self.of(&name.key).filter(|class| class.after < ticket) {
-                class.waiting = class.waiting.saturating_sub(1);
-            }
+        self.count_each(names, ticket, |class| class.waiting = class.waiting.saturating_sub(1));
+    }
+
+    /// Counts this request in the class of each of its locks, if that was set before it came.
+    fn count_each(&mut self, names: &[Name], ticket: Ticket, count: impl Fn(&mut Class)) {
+        if self.are_none() {
+            return;
+        }
+        for name in names {
+            self.of(&name.key).filter(|class| class.after < ticket).into_iter().for_each(&count);
         }
     }
 
@@ -178,12 +149,6 @@ impl Classes {
         if let Some(class) = self.of(key) {
             class.hold_times.add(lasted);
         }
-    }
-
-    /// None of these names where there are no classes.
-    #[inline]
-    fn some<'n>(&self, names: &'n [Name]) -> &'n [Name] {
-        if self.are_none() { &[] } else { names }
     }
 }
 
@@ -221,17 +186,6 @@ mod tests {
         let mut all = classes(&["job:*"]);
         all.count_grant(b"other");
         assert_eq!(grants(&all), [0]);
-    }
-
-    #[test]
-    fn what_follows_the_plain_beginning_of_a_pattern_is_compared_as_a_pattern() {
-        let asked: Fits = |pattern, key| (pattern, key) == (b"[a-c]*", b"b7");
-        let mut classes = Classes::default();
-        classes.set([&b"job:[a-c]*"[..]].into_iter(), asked, 0);
-        classes.count_grant(b"job:b7");
-        classes.count_grant(b"job:d7");
-        classes.count_grant(b"jo");
-        assert_eq!(grants(&classes), [1]);
     }
 
     #[test]
