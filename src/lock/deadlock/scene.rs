@@ -43,15 +43,10 @@ impl<'a> Scene<'a> {
         db: Db,
         steps: &mut Steps,
     ) -> Result<Vec<Ticket>, TooLong> {
-        let holders = queue.holders();
-        steps.look(holders.len().min(self.waiting.count_owned()))?;
-        let owners = self.waiting.waiting_among(holders, self.now).into_iter();
-        let is_here = |waiter: &Waiter| waiter.names.first().is_some_and(|name| name.db == db);
-        let waits = owners.filter_map(|owner| {
-            let mut its = self.waiting.tickets_of(owner);
-            its.find(|&ticket| self.waiter(ticket).is_some_and(is_here))
-        });
-        Ok(waits.collect())
+        steps.look(queue.holders().len().min(self.waiting.count_owned()))?;
+        let mut waits = self.waiting.waits_of_holders(queue, db, self.now);
+        waits.retain(|&ticket| self.waiter(ticket).is_some());
+        Ok(waits)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::News;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
 
@@ -87,10 +87,20 @@ impl Locks {
             }
             return self.wait(turn, parts, request, own);
         }
-        let fence = self.take(turn, parts, &request.terms, News::Told);
-        // The wait of this owner may be for what it holds now, and the hold may end at another time than the queue's
-        // alarm is set for.
+        let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
+        if own.is_some() {
+            let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
+            self.end_place_for(own, &names, request.terms.mode.hold());
+        }
         for part in parts {
+            // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
+            if let Some(own) = own
+                && let Some(queue) = self.waiting.queue(part.name)
+                && queue.contains(own)
+            {
+                queue.touch();
+            }
+            // And the hold may end at another time than the queue's alarm is set for.
             self.settle_queue(turn, part.name);
         }
         Ok(Acquired::Held(fence))

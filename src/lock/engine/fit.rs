@@ -23,6 +23,15 @@ impl Fit {
         matches!(self, Self::Shut { .. })
     }
 
+    /// How its owner holds the lock already, if a request that may be granted is for more of that.
+    pub(in crate::lock) fn has(self) -> Option<Hold> {
+        match self {
+            Self::Held { hold, .. } => Some(hold),
+            Self::Open { keeps } => keeps.map(|_| Hold::Shared),
+            Self::Shut { .. } => None,
+        }
+    }
+
     /// Does its owner have a share, and ask for the lock alone?
     pub(in crate::lock) fn is_upgrade(self) -> bool {
         matches!(self, Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true })

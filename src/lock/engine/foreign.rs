@@ -1,7 +1,7 @@
 //! What is remembered of holds that this server has not granted, once a command comes across them.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, Maybe, News, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, Entry, Tally, Tied};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
@@ -21,9 +21,9 @@ impl Locks {
         }
         match self.holds.entry(name, owner, hold) {
             // The grant of a place is claimed only by a command that returns its number.
-            Some(entry) if self.claim_of(name, owner, &entry).is_some() => {}
+            Some(entry) if self.claim_of(&entry).is_some() => {}
             Some(mut entry) => {
-                entry.delivery.hear(News::Told);
+                entry.delivery = Delivery::TOLD;
                 self.holds.ledger(name.db).set(name.key, owner, hold, entry);
             }
             None => self.remember_foreign(turn, name, owner, hold),
@@ -47,8 +47,8 @@ impl Locks {
             share = turn.keys.share_of(name, owner);
         }
         let entry = Entry {
-            fence: Maybe::NONE,
-            first: 0,
+            number: 0,
+            numbered: false,
             slot: self.clock.slot(name.key).into(),
             since: turn.now.ms(),
             end: share.and_then(|share| share.deadline).into(),

@@ -2,22 +2,24 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, News, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, Entry, Tally, Tied};
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::place::end::Ended;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, Terms};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
-    /// holds them all with the same number already, and else a new one.
+    /// holds them all with the same number already, and else a new one. An owner that is told of it so claims what is
+    /// offered to its places.
     pub(in crate::lock) fn take(
         &mut self,
         turn: &mut Turn<'_>,
         parts: &[Part<'_>],
         terms: &Terms<'_>,
-        news: News,
+        news: Delivery,
     ) -> Fence {
         let known = self.one_number(parts, terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
@@ -27,9 +29,11 @@ impl Locks {
             let epoch = turn.keys.epoch(turn.now);
             (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
         }
-        let mut number = known;
+        let (mut number, mut claimed) = (known, Vec::new());
         for &part in parts {
             let Part { name, fit } = part;
+            let claim = fit.has().and_then(|hold| self.claim_at(name, terms.owner, hold));
+            claimed.extend(claim);
             // A share that is upgraded may stand beside shares that have expired.
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || terms.mode.hold() == Hold::Shared {
@@ -41,7 +45,7 @@ impl Locks {
                     self.forget_expired(turn, name);
                 }
             }
-            let (hold, end, is_moved) = self.write(turn, part, terms);
+            let (hold, end, is_moved) = self.write(turn, part, terms, claim.is_some());
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
                 self.update_share(turn, name, terms.owner);
@@ -59,9 +63,8 @@ impl Locks {
                 self.remember(turn, name, (fit, hold, fence), end, terms, news);
             }
         }
-        if news == News::Told && self.waiting.has_places() {
-            let held = parts.iter().map(|part| part.name).collect();
-            self.end_claimed_places((held, terms.mode.hold()), terms.owner, None);
+        for place in claimed {
+            self.end_place(place, Ended::Claimed);
         }
         number.unwrap_or_default()
     }
@@ -74,7 +77,7 @@ impl Locks {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence.get()?;
+            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -90,7 +93,7 @@ impl Locks {
         (fit, hold, fence): (Fit, Hold, Fence),
         (end, is_ours): (Option<Ms>, bool),
         terms: &Terms<'_>,
-        news: News,
+        news: Delivery,
     ) {
         // The end of a hold that ends by the wall clock is not remembered: the key has it.
         let end = end.filter(|_| is_ours || hold == Hold::Shared);
@@ -99,18 +102,16 @@ impl Locks {
         let ledger = self.holds.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
-            // The hold goes on, and replies to its earlier number still count.
-            entry.first = entry.fence.get().map_or(fence, |_| entry.first);
-            entry.fence = Some(fence).into();
+            (entry.number, entry.numbered) = (fence, true);
             entry.since = turn.now.ms();
             if is_ours {
                 (entry.end, entry.by_wall) = (end.into(), false);
             }
             return self.renew_entry(name, hold, entry, terms, news);
         }
-        let mut entry = Entry {
-            fence: Some(fence).into(),
-            first: fence,
+        let entry = Entry {
+            number: fence,
+            numbered: true,
             slot: slot.into(),
             since: turn.now.ms(),
             end: end.into(),
@@ -119,7 +120,7 @@ impl Locks {
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.
-            delivery: if goes_on { Delivery::TOLD } else { Delivery::UNHEARD },
+            delivery: if goes_on { Delivery::TOLD } else { news },
             // An upgrade is not counted again: it is counted if its share was.
             tally: match fit {
                 Fit::Open { keeps: None } => Tally::Counted,
@@ -132,7 +133,6 @@ impl Locks {
                 _ => Tally::Uncounted,
             },
         };
-        entry.delivery.hear(news);
         match fit {
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, terms.owner, hold, entry);
@@ -162,31 +162,32 @@ impl Locks {
         hold: Hold,
         mut entry: Entry,
         terms: &Terms<'_>,
-        news: News,
+        news: Delivery,
     ) {
         let (owner, client) = (terms.owner, terms.client);
         let ledger = self.holds.ledger(name.db);
-        entry.delivery.hear(news);
+        if !entry.delivery.is_told() {
+            entry.delivery = news;
+        }
         ledger.set(name.key, owner, hold, entry);
         ledger.tie(name.key, owner, hold, client, terms.session);
     }
 
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
-    /// asked for. Returns how the owner holds the lock then, until when, and whether anything was written.
+    /// asked for. The end of a hold that is only now `claimed` was the time by which to claim it, and is not kept.
+    /// Returns how the owner holds the lock then, until when, and whether anything was written.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
         Part { name, fit }: Part<'_>,
         terms: &Terms<'_>,
+        claimed: bool,
     ) -> (Hold, Option<Ms>, bool) {
         let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
         match fit {
             Fit::Held { hold, until } => {
                 let entry = self.holds.entry(name, owner, hold);
-                // The claim of a place's grant sets the end, even to an earlier time.
-                let is_later = until.is_some_and(|until| until >= wanted)
-                    && !self.is_to_be_claimed(name, owner, hold);
-                if is_later {
+                if !claimed && until.is_some_and(|until| until >= wanted) {
                     // WAIT goes by what its own connection has written last, so this one has to write something.
                     if entry.is_some_and(|entry| entry.client != terms.client && !entry.by_wall) {
                         turn.keys.repeat_deadline(name);
@@ -198,9 +199,8 @@ impl Locks {
                 (hold, Some(wanted), true)
             }
             Fit::Open { keeps } => {
-                // The end of an unclaimed share is only the time by which to claim it: it is not kept.
-                let keeps = keeps.filter(|_| !self.is_to_be_claimed(name, owner, Hold::Shared));
-                let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
+                let kept =
+                    keeps.filter(|_| !claimed).and_then(|share| share.deadline).unwrap_or_default();
                 let (hold, deadline) = (terms.mode.hold(), wanted.max(kept));
                 match hold {
                     Hold::Exclusive => turn.keys.hold(name, owner, deadline),

@@ -14,7 +14,7 @@ use crate::lock::stats::{Counts, Remembered, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Db, Fence, Limits, Ms, NameRef, Now, Secret, Ticket};
+use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret, Ticket};
 
 /// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
 /// then say who holds a lock.
@@ -37,9 +37,9 @@ pub struct Locks {
     pub(in crate::lock) outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
-    /// Waiters that have ended as if their grants had been delivered, with the numbers of these, until it
-    /// is known whether their connections outlive the turn of the server's loop.
-    pub(in crate::lock) unconfirmed: Vec<(Waiter, Fence)>,
+    /// Waiters that have ended as if their grants had been delivered, until it is known whether their connections
+    /// outlive the turn of the server's loop.
+    pub(in crate::lock) unconfirmed: Vec<(Ticket, Waiter)>,
     /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
     pub(in crate::lock) replied: Vec<Ticket>,
 }

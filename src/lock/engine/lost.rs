@@ -10,7 +10,7 @@ use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Holders;
-use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now};
+use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now, Ticket};
 
 /// The present holder of a lock that another owner has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Locks {
         now: Now,
     ) {
         for former in lost {
-            let reason = self.why_over(name, reason, former, now);
+            let reason = self.why_over(reason, former, now);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
                 Reason::Unclaimed => Some(&mut self.counts.unclaimed),
@@ -84,21 +84,11 @@ impl Locks {
 
     /// Returns the reason that is logged: a hold whose key has gone may have expired before, and one that has
     /// expired may have been a place's that was not claimed.
-    fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former, now: Now) -> Reason {
-        let has_expired = match reason {
-            Reason::Expired => true,
-            Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Evicted => {
-                former.entry.is_over(now)
-            }
-            _ => false,
-        };
-        match reason {
-            _ if !has_expired => reason,
-            _ if self.claim_of(name, former.owner.bytes(), &former.entry).is_some() => {
-                Reason::Unclaimed
-            }
-            _ => Reason::Expired,
+    fn why_over(&self, reason: Reason, former: &Former, now: Now) -> Reason {
+        if reason != Reason::Expired && !former.entry.is_over(now) {
+            return reason;
         }
+        self.claim_of(&former.entry).map_or(Reason::Expired, |_| Reason::Unclaimed)
     }
 
     /// Logs the loss of this hold, which stands for `count` holds.
@@ -135,7 +125,7 @@ impl Locks {
             name,
             owner,
             hold: LostHold {
-                fence: entry.fence.get(),
+                fence: entry.fence(),
                 hold: *hold,
                 since: entry.since,
                 ended,
@@ -195,19 +185,18 @@ impl Locks {
         }
     }
 
-    /// Logs and counts the holds that a place was granted with this number and that its owner has not
-    /// claimed. They may have expired already, and stay in the ledger for now.
+    /// Logs and counts the holds that are offered to a place and that its owner has not claimed. They may have
+    /// expired already, and stay in the ledger for now.
     pub(in crate::lock) fn lose_unclaimed(
         &mut self,
         names: &[Name],
         owner: &[u8],
-        fence: Fence,
+        ticket: Ticket,
         now: Now,
     ) {
         for name in names.iter().map(Name::borrow) {
             if let Some(former) = self.holds.any_former(name, owner)
-                && former.entry.has_had(fence)
-                && !former.entry.delivery.is_told()
+                && former.entry.delivery.offered_to() == Some(ticket)
             {
                 self.record_kept(name, Reason::Unclaimed, former, now);
             }
@@ -272,7 +261,7 @@ impl Locks {
         let entry = self.holds.entry(name, owner.bytes(), hold);
         Some(HolderNow {
             owner: owner.bytes().to_vec(),
-            fence: entry.and_then(|entry| entry.fence.get()),
+            fence: entry.and_then(|entry| entry.fence()),
         })
     }
 

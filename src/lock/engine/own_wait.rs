@@ -38,9 +38,7 @@ impl Locks {
         request: &Request<'_>,
     ) -> Option<Ticket> {
         let (owner, db) = (request.terms.owner, names.first()?.db);
-        if self.waiting.has_places()
-            && let Some(place) = self.waiting.place_of(owner, names)
-        {
+        if let Some(place) = self.waiting.place_of(owner, names) {
             self.undo_lost_grant(turn, place);
         }
         let own = self.waiting.wait_of(owner, db)?;
@@ -126,7 +124,7 @@ impl Locks {
             return false;
         };
         let entry = self.holds.entry(part.name, request.terms.owner, hold);
-        entry.is_some_and(|one| !one.delivery.is_told() && !one.delivery.is_unheard())
+        entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
     }
 
     /// Has the request take over its owner's wait for the same locks in the same mode. A place that sleeps wakes, unless

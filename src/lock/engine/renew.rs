@@ -5,6 +5,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::place::end::Ended;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock};
 
 impl Locks {
@@ -35,10 +36,16 @@ impl Locks {
         }
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
-        // Renewing claims the grants of places.
-        self.end_claimed_places((names.to_vec(), Hold::Shared), owner, None);
+        if self.waiting.has_places() {
+            let own = names.first().and_then(|name| self.waiting.wait_of(owner, name.db));
+            self.end_place_for(own, names, Hold::Shared);
+        }
         for &name in names {
             if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
+                // Renewing claims the grants of places.
+                if let Some(place) = self.claim_at(name, owner, hold) {
+                    self.end_place(place, Ended::Claimed);
+                }
                 if hold == Hold::Shared {
                     self.make_room(turn, name);
                 }

@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
 use crate::lock::waiting::queue::{State, WaitOutcome, Waiter};
-use crate::lock::words::{Fence, Name, Ticket};
+use crate::lock::words::Ticket;
 
 /// What the server knows of a waiter's client when the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -83,14 +83,14 @@ impl Locks {
             return;
         };
         match waiter.state() {
-            State::Granted(fence) => {
+            State::Granted(_) => {
                 let has_reply = waiter.replied && end.replies_stay && end.client_lives;
                 let heard = waiter.heard || !end.cut_off || has_reply;
                 // The server may still close the connection in this turn of its loop, after the reply.
                 if heard && !waiter.heard {
-                    self.unconfirmed.push((waiter, fence));
+                    self.unconfirmed.push((ticket, waiter));
                 } else {
-                    self.grant_ended(&waiter, fence, heard, end.client_lives);
+                    self.grant_ended(ticket, &waiter, heard, end.client_lives);
                 }
             }
             // A client that is still connected, but got no reply of ours, may have been redirected to
@@ -121,20 +121,16 @@ impl Locks {
         }
         keep_room(&mut self.replied, replied);
         let mut ended = std::mem::take(&mut self.unconfirmed);
-        for (waiter, fence) in ended.drain(..) {
+        for (ticket, waiter) in ended.drain(..) {
             let lives = lives(waiter.client);
-            self.grant_ended(&waiter, fence, lives, lives);
+            self.grant_ended(ticket, &waiter, lives, lives);
         }
         keep_room(&mut self.unconfirmed, ended);
     }
 
-    /// Ends the delivery of a waiter's grant: it is claimed if it was `heard`, else given back.
-    fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
-        self.reply_ended(&waiter.names, &waiter.owner, fence, heard);
-        if heard && self.waiting.has_places() {
-            let held = waiter.names.iter().map(Name::borrow).collect();
-            self.end_claimed_places((held, waiter.mode.hold()), &waiter.owner, Some(fence));
-        }
+    /// Ends the delivery of a waiter's grant, which is given back unless it was `heard`.
+    fn grant_ended(&mut self, ticket: Ticket, waiter: &Waiter, heard: bool, client_lives: bool) {
+        self.offer_ended(ticket, &waiter.names, &waiter.owner, heard);
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {
             self.closed(waiter.client);

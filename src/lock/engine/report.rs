@@ -66,13 +66,13 @@ impl Locks {
             .map(|(&(ref owner, deadline), &hold)| {
                 let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
-                let claim = entry.and_then(|entry| self.claim_of(name, owner, &entry));
+                let claim = entry.and_then(|entry| self.claim_of(&entry));
                 let place = claim.and_then(|ticket| self.waiting.lease_of(ticket));
                 Holder {
                     left: left_until(deadline, now),
                     grant: entry.and_then(|entry| {
                         Some(Grant {
-                            fence: entry.fence.get()?,
+                            fence: entry.fence()?,
                             held: now.ms().saturating_sub(entry.since),
                             client: entry.client,
                         })

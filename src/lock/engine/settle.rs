@@ -5,16 +5,13 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::News;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::{Alone, Holders, State};
-use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Terms, Ticket, after};
-
-/// How many waiters can be looked up for one unit of the budget.
-const LOOKS: usize = 8;
+use crate::lock::words::{Hold, Mode, Ms, NameRef, Terms, Ticket, after};
 
 /// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,58 +35,25 @@ impl Locks {
         self.settle_moved_up(turn);
     }
 
-    /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
-    /// the owners that have just got a share of a lock and wait for it too.
+    /// Settles what this turn has left to settle: the locks in whose queues a waiter has moved up.
     pub(in crate::lock) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
-            if let Some(name) = turn.settling.next_moved_up() {
-                self.settle_one(turn, name.borrow());
-            } else if let Some((name, owner)) = turn.settling.next_joined() {
-                self.see_to_joined(turn, name, owner);
-            } else {
+            let Some(name) = turn.settling.pop() else {
                 return;
-            }
+            };
+            self.settle_one(turn, name.borrow());
         }
         // The rest is settled in the next turn. But their holders are looked up now, because the search
         // for deadlocks depends on them.
-        let mut left = Vec::new();
-        while let Some(name) = turn.settling.next_moved_up() {
-            self.take_stock(turn, name.borrow());
-            left.push(name);
-        }
-        while let Some((name, _)) = turn.settling.next_joined() {
-            left.push(name);
-        }
-        for name in left {
-            if let Some(queue) = self.waiting.queue(name.borrow()) {
-                queue.touch();
-            }
-            self.waiting.look_by(name.borrow(), turn.now.plus(1));
+        for name in std::mem::take(&mut turn.settling) {
+            self.settle_next_turn(turn, name.borrow());
         }
     }
 
-    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or over.
-    pub(in crate::lock) fn see_to_joined(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: Name,
-        owner: Rc<[u8]>,
-    ) {
-        let served = self.serve_any_of(turn, name.borrow(), &owner);
-        // The next look at the lock must find the owner again.
-        if served == Served::Refused
-            && let Some(queue) = self.waiting.queue(name.borrow())
-        {
-            queue.touch();
-        }
-        match served {
-            Served::Waits | Served::Held(_) => {}
-            Served::Through => {
-                turn.settling.add_moved_up([name.clone()]);
-                turn.settling.add_joined(name, owner);
-            }
-            Served::Refused => self.waiting.retry_later(name.borrow(), turn.now),
-        }
+    /// The rest of what there is to do for this lock follows in the next turn.
+    fn settle_next_turn(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.waiting.look_by(name, turn.now.plus(1));
+        self.take_stock(turn, name);
     }
 
     /// Settles one lock, and none of those in whose queues a waiter moves up by that.
@@ -119,9 +83,8 @@ impl Locks {
                 }
             }
         }
-        // There are too many waiters that may have the lock for one turn: the rest follows in the next.
-        self.waiting.look_by(name, turn.now.plus(1));
-        self.take_stock(turn, name);
+        // There are too many waiters that may have the lock for one turn.
+        self.settle_next_turn(turn, name);
     }
 
     /// Serves one waiter that may have the lock now, if there is one. Remembers the holders of the lock in
@@ -132,10 +95,10 @@ impl Locks {
         }
         let now = turn.now;
         self.meet(turn, name);
-        let owner = match self.holds.look(turn, name) {
+        match self.holds.look(turn, name) {
             LockState::NoLock => {
                 self.lose_all(name, Reason::Overwritten, now);
-                return Served::Waits;
+                Served::Waits
             }
             LockState::Free => {
                 if self.holds.outlasts_hold(turn, name) {
@@ -143,7 +106,7 @@ impl Locks {
                 } else {
                     self.forget_expired(turn, name);
                 }
-                return self.serve_first(turn, name);
+                self.serve_first(turn, name)
             }
             LockState::Shared { over, count, .. } => {
                 let alone = self.holds.ledger(name.db).forget_others(name.key, None);
@@ -151,18 +114,52 @@ impl Locks {
                 if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
-                self.update_holders(turn, name, count);
-                return self.serve_first(turn, name);
+                let left = self.serve_sharers(turn, name, count);
+                match self.serve_first(turn, name) {
+                    Served::Waits => left,
+                    seen => seen,
+                }
             }
             LockState::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline, now);
-                let Some(owner) = self.waiting.holder_that_waits(name) else {
-                    return deadline.map_or(Served::Waits, Served::Held);
-                };
-                owner
+                match self.waiting.wait_of_holder(name) {
+                    Some(ticket) => self.serve_holder(turn, name, ticket),
+                    None => deadline.map_or(Served::Waits, Served::Held),
+                }
             }
-        };
-        self.serve_any_of(turn, name, &owner)
+        }
+    }
+
+    /// Serves those that wait for this lock and share it, which others have written. Returns what is left for the next
+    /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
+    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) -> Served {
+        let mut left = Served::Waits;
+        for ticket in self.update_holders(turn, name, count) {
+            if turn.budget.is_spent() {
+                left = Served::Through;
+                break;
+            }
+            if self.serve_holder(turn, name, ticket) == Served::Refused {
+                left = Served::Refused;
+            }
+        }
+        if left != Served::Waits
+            && let Some(queue) = self.waiting.queue(name)
+        {
+            queue.touch();
+        }
+        left
+    }
+
+    /// Serves the wait of an owner that holds this lock: it is replied to with that, or over if it asks for more, or
+    /// waits for other locks too.
+    fn serve_holder(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> Served {
+        // The search begins with this lock: an upgrade is over, whatever else it waits for.
+        if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+            let here = waiter.names.iter().position(|one| one.borrow() == name);
+            waiter.shut_out_by = here.and_then(|at| u16::try_from(at).ok()).unwrap_or_default();
+        }
+        self.serve(turn, ticket, None)
     }
 
     /// Serves the first waiter of a queue.
@@ -170,11 +167,8 @@ impl Locks {
         let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
         };
-        // Another request of its owner would be served next.
-        let is_its_only_one =
-            self.waiting.queue_of(name).is_some_and(|queue| !queue.several().contains(&ticket));
         match self.serve(turn, ticket, Some(name)) {
-            Served::Through if is_its_only_one => self.passed_on(name).unwrap_or(Served::Through),
+            Served::Through => self.passed_on(name).unwrap_or(Served::Through),
             seen => seen,
         }
     }
@@ -193,55 +187,6 @@ impl Locks {
             turn.budget.draw(self.waiting.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
         }
-    }
-
-    /// Serves the requests of this owner, which holds the lock, as far as the budget goes. If the server refuses
-    /// one of them on account of another lock, the next is tried.
-    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Served {
-        let (mut any, mut through) = (Served::Waits, false);
-        for ticket in self.waiting_for(turn, name, owner) {
-            let Some(waiter) = self.waiting.waiter(ticket) else {
-                continue;
-            };
-            let wants_alone = waiter.mode == Mode::Exclusive;
-            let seen = if wants_alone && self.holds.share_of(turn, name, owner).is_some() {
-                self.end_upgrade(turn, ticket)
-            } else {
-                self.serve(turn, ticket, None)
-            };
-            match seen {
-                Served::Waits | Served::Held(_) => {}
-                Served::Refused => any = seen,
-                Served::Through => {
-                    through = true;
-                    if turn.budget.is_spent() {
-                        break;
-                    }
-                }
-            }
-        }
-        if through { Served::Through } else { any }
-    }
-
-    /// Returns the requests by which this owner waits for this lock, in order of arrival.
-    fn waiting_for(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Vec<Ticket> {
-        let requests = self.waiting.requests_of(owner);
-        let Some(queue) = self.waiting.queue_of(name) else {
-            return Vec::new();
-        };
-        turn.budget.draw(requests.min(queue.len()) / LOOKS);
-        // The shorter of the two lists is searched.
-        if requests <= queue.len() {
-            let tickets = self.waiting.tickets_of(owner);
-            return tickets.filter(|&ticket| queue.contains(ticket)).collect();
-        }
-        let is_its = |ticket: &Ticket| {
-            let waiter = self.waiting.waiter(*ticket);
-            waiter.is_some_and(|waiter| *waiter.owner == *owner)
-        };
-        let mut tickets: Vec<Ticket> = queue.iter().filter(is_its).collect();
-        tickets.sort_unstable();
-        tickets
     }
 
     /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
@@ -277,8 +222,11 @@ impl Locks {
             let name = known.unwrap_or(name);
             let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
+            // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.is_some_and(Fit::is_upgrade) {
-                return self.end_upgrade(turn, ticket);
+                turn.budget.draw(self.waiting.reply_cost(ticket));
+                self.conclude(turn, ticket, State::NoUpgrade);
+                return Served::Through;
             }
             let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
                 if !turn.keys.can_open(name) {
@@ -293,10 +241,7 @@ impl Locks {
         }
         let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
         if self.waiting.is_place(ticket) && !parts.iter().all(is_open) {
-            // A place ends when its owner comes to hold some of its locks, but not before it has heard of that.
-            if self.holds_all_unheard(&parts, &owner) {
-                return Served::Waits;
-            }
+            // A place ends when its owner comes to hold some of its locks.
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
         }
@@ -306,17 +251,6 @@ impl Locks {
         if !self.conclude_if_denied(turn, ticket) {
             self.grant(turn, ticket, &parts, &terms);
         }
-        Served::Through
-    }
-
-    /// Ends a wait whose owner has come to share a lock that it asks for alone: an upgrade does not wait.
-    fn end_upgrade(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
-        if !self.waiting.is_waiting(ticket) {
-            return Served::Waits;
-        }
-        let outcome = self.waiting.outcome_if_over(ticket, turn.now).unwrap_or(State::NoUpgrade);
-        turn.budget.draw(self.waiting.reply_cost(ticket));
-        self.conclude(turn, ticket, outcome);
         Served::Through
     }
 
@@ -351,7 +285,7 @@ impl Locks {
             Hold::Shared => SHARED_GRANT,
         };
         turn.budget.draw(cost.saturating_mul(parts.len()));
-        let fence = self.take(turn, parts, terms, News::UnderWay);
+        let fence = self.take(turn, parts, terms, Delivery::by(ticket));
         // Locks that its owner holds already are not counted as acquired after a wait.
         let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
         let granted = || parts.iter().filter(is_new);
@@ -396,13 +330,12 @@ impl Locks {
             return;
         }
         if matches!(outcome, State::Granted(_)) {
-            // In each queue another request of its owner may be granted now, and what the owner held
-            // already may end at another time.
+            // What the owner held already may end at another time.
             let queues =
                 (names.iter()).filter(|name| self.waiting.queue_of(name.borrow()).is_some());
-            turn.settling.add_moved_up(queues.cloned());
+            turn.settling.extend(queues.cloned());
         } else {
-            turn.settling.add_moved_up(moved_up);
+            turn.settling.extend(moved_up);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::{Alone, Holders};
-use crate::lock::words::{Ms, NameRef, Now, after, earlier, is_over};
+use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
 
 impl Locks {
     /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
@@ -22,6 +22,7 @@ impl Locks {
         let now = turn.now;
         let lock = self.holds.look(turn, name);
         let (is_no_lock, mut alarm) = (lock == LockState::NoLock, lock.next_change());
+        let mut waits = Vec::new();
         match lock {
             LockState::Free => self.waiting.set_holders(name, Holders::Free),
             LockState::NoLock => {
@@ -30,30 +31,36 @@ impl Locks {
                 alarm = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
             }
             LockState::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
-            LockState::Shared { count, .. } => self.update_holders(turn, name, count),
+            LockState::Shared { count, .. } => waits = self.update_holders(turn, name, count),
         }
         self.write_down(turn, name, is_no_lock, alarm);
+        // The next look must find them again.
+        if !waits.is_empty()
+            && let Some(queue) = self.waiting.queue(name)
+        {
+            queue.touch();
+        }
     }
 
-    /// Reads the holders of a shared lock that has a queue, unless they are known already. Holders that
-    /// wait for the lock too, because another client has written their shares, are settled next.
+    /// Reads the holders of a shared lock that has a queue, unless they are known already. Returns the waits of those
+    /// that wait for it too.
     pub(in crate::lock) fn update_holders(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         count: usize,
-    ) {
+    ) -> Vec<Ticket> {
         let are_too_many = self.limits.are_too_many(count);
         let Some(queue) = self.waiting.queue(name) else {
-            return;
+            return Vec::new();
         };
         let stale = queue.take_stale();
         match queue.holders() {
             _ if are_too_many => {
                 self.waiting.set_holders(name, Holders::TooMany(count));
-                return;
+                return Vec::new();
             }
-            Holders::Many(_) if !stale => return,
+            Holders::Many(_) if !stale => return Vec::new(),
             _ => {}
         }
         let mut shares = BTreeMap::new();
@@ -62,12 +69,11 @@ impl Locks {
             true
         });
         self.waiting.set_holders(name, Holders::Many(shares));
-        let Some(queue) = self.waiting.queue_of(name) else {
-            return;
-        };
-        for owner in self.waiting.waiting_among(queue.holders(), turn.now) {
-            turn.settling.add_joined(name.keep(), Rc::clone(owner));
-        }
+        self.waiting.queue_of(name).map_or_else(Vec::new, |queue| {
+            let mut waits = self.waiting.waits_of_holders(queue, name.db, turn.now);
+            waits.retain(|&ticket| queue.contains(ticket));
+            waits
+        })
     }
 
     /// Remembers that a lock with a queue has been looked at, and sets its alarm: `alarm`, or earlier if
@@ -83,8 +89,7 @@ impl Locks {
         self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
     }
 
-    /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue. Its other
-    /// requests for the lock are settled next.
+    /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue.
     pub(in crate::lock) fn update_share(
         &mut self,
         turn: &mut Turn<'_>,
@@ -105,9 +110,6 @@ impl Locks {
             self.waiting.set_holders(name, Holders::Many(shares));
         } else {
             self.waiting.set_sharer(name, owner, share);
-        }
-        if self.waiting.does_wait(owner) {
-            turn.settling.add_joined(name.keep(), Rc::from(owner));
         }
     }
 

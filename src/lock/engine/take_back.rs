@@ -56,9 +56,6 @@ impl Locks {
         let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };
-        if self.keep_for_a_place(name, &former) {
-            return;
-        }
         if !self.may_write(turn, name) {
             let again = turn.now.plus(PAUSE);
             self.returns.insert((again, given_back));

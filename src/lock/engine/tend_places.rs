@@ -9,7 +9,7 @@ use crate::lock::engine::tick::PAUSE;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::words::{Fence, Name, Ticket};
+use crate::lock::words::{Name, Ticket};
 
 impl Locks {
     /// Does what is due for places, except that leases end elsewhere, with the time limits of other waiters.
@@ -56,35 +56,35 @@ impl Locks {
     /// Ends a place, and the grant that it may have. Returns the locks in whose queues another waiter is now
     /// the first.
     pub(in crate::lock) fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
-        let (moved_up, grant) = self.waiting.end_place(ticket, ended);
-        if let Some(grant) = grant {
-            let heard = ended == Ended::Claimed;
-            self.reply_ended(&grant.names, &grant.owner, grant.fence, heard);
-        }
-        moved_up
+        self.end_claim(ticket, ended == Ended::Claimed);
+        self.waiting.end_place(ticket, ended)
     }
 
-    /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds that no other
-    /// reply tells the owner of are given back.
+    /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds are given back.
     pub(in crate::lock) fn lose_grant(&mut self, ticket: Ticket) {
-        if let Some(grant) = self.waiting.end_claim(ticket) {
-            self.reply_ended(&grant.names, &grant.owner, grant.fence, false);
-        }
+        self.end_claim(ticket, false);
         self.waiting.fall_asleep(ticket);
     }
 
-    /// Notes that a waiter or place that was granted these holds has ended. A hold is given back if the owner
-    /// was not told of it and no other reply will do so.
-    pub(in crate::lock) fn reply_ended(
+    /// The grant of this place, if it has one, has been claimed, or has ended without that.
+    fn end_claim(&mut self, ticket: Ticket, claimed: bool) {
+        if let Some((names, owner)) = self.waiting.end_claim(ticket) {
+            self.offer_ended(ticket, &names, &owner, claimed);
+        }
+    }
+
+    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner has not been told of
+    /// are given back.
+    pub(in crate::lock) fn offer_ended(
         &mut self,
+        ticket: Ticket,
         names: &[Name],
         owner: &Rc<[u8]>,
-        fence: Fence,
         heard: bool,
     ) {
         for name in names {
             let ledger = self.holds.ledger(name.db);
-            if ledger.reply_ended(&name.key, owner, fence, heard) {
+            if ledger.offer_ended(&name.key, owner, ticket, heard) {
                 let (name, owner) = (name.clone(), Rc::clone(owner));
                 self.returns.insert((0, Return { name, owner }));
             }

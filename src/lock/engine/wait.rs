@@ -52,8 +52,6 @@ impl Locks {
                 self.take_stock(turn, name);
             }
         }
-        // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
-        turn.settling.forget_joined();
         if let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of) {
             self.give_up(ticket);
             return Err(refusal);
@@ -144,8 +142,6 @@ impl Locks {
                 self.take_stock(turn, name.borrow());
                 self.waiting.note(name.clone());
             }
-            // Owners that were found to share a lock are served in the next tick, since the locks are noted.
-            turn.settling.forget_joined();
             if anew.is_empty() {
                 return Ok(found);
             }

@@ -22,23 +22,14 @@ impl Locks {
         if self.waiting.is_empty() {
             return;
         }
-        let tickets = self.waiting.withdrawable(owner);
-        if tickets.is_empty() {
-            return;
-        }
-        // Sorted, because there may be thousands of requests and of names.
-        let mut sorted: Vec<(NameRef<'_>, usize)> = names.iter().copied().zip(0..).collect();
-        sorted.sort_unstable();
         let mut moved_up = Vec::new();
-        for ticket in tickets {
+        for ticket in self.waiting.withdrawable(owner) {
             let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
             let mut is_for_any = false;
-            for name in &*waiter.names {
-                let found = sorted.binary_search_by_key(&name.borrow(), |&(name, _)| name);
-                let found = found.ok().and_then(|at| sorted.get(at));
-                if let Some(any) = found.and_then(|&(_, place)| withdrawn.get_mut(place)) {
+            for (name, any) in names.iter().zip(&mut *withdrawn) {
+                if waiter.names.iter().any(|one| one.borrow() == *name) {
                     (*any, is_for_any) = (true, true);
                 }
             }
@@ -48,7 +39,7 @@ impl Locks {
         }
         // A waiter that has moved up may have been withdrawn next, and its queue have closed.
         moved_up.retain(|name| self.waiting.queue(name.borrow()).is_some());
-        turn.settling.add_moved_up(moved_up);
+        turn.settling.extend(moved_up);
     }
 
     /// Withdraws one request. Returns the locks in whose queues another waiter is the first now.
@@ -59,14 +50,14 @@ impl Locks {
         if waiter.place.is_some() {
             return self.end_place(ticket, Ended::ByItsOwner);
         }
-        let State::Granted(fence) = waiter.state() else {
+        if !waiter.is_granted() {
             return self.decide(ticket, State::Withdrawn);
-        };
+        }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         if let Some(waiter) = self.waiting.waiter_mut(ticket) {
             waiter.set_state(State::Withdrawn);
         }
-        self.reply_ended(&names, &owner, fence, false);
+        self.offer_ended(ticket, &names, &owner, false);
         Vec::new()
     }
 

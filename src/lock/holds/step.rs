@@ -228,7 +228,7 @@ impl Holds {
             return false;
         }
         let written = self.ledger(name.db).written_ahead(name.key);
-        self.note_missing(name, now, &|first, end| wall.may_have_passed(first, written, end, now))
+        self.note_missing(name, now, &|number, end| wall.may_have_passed(number, written, end, now))
     }
 
     /// The same of a key that the server has found expired in this turn.

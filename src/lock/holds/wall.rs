@@ -64,12 +64,12 @@ impl WallClock {
         was_stepped
     }
 
-    /// May the wall clock have passed the expiry that was written last for a hold that was first granted by this
+    /// May the wall clock have passed the expiry that was written last for a hold that was granted by this
     /// number, and ends at `end`? Not if that was after the last step. `written` says how far the clock was ahead
     /// then; where it is unknown, the earliest expiry counts that may have been written.
-    pub fn may_have_passed(&self, first: Fence, written: Option<Ahead>, end: Ms, now: Now) -> bool {
+    pub fn may_have_passed(&self, fence: Fence, written: Option<Ahead>, end: Ms, now: Now) -> bool {
         let expiry = to_wall(end, written.unwrap_or(self.least));
-        first < self.last_step && to_wall(now.plus(EARLY), self.ahead) >= expiry
+        fence < self.last_step && to_wall(now.plus(EARLY), self.ahead) >= expiry
     }
 }
 

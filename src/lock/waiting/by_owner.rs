@@ -1,55 +1,13 @@
 //! The requests of each owner, and which of them wait.
 
-use std::rc::Rc;
-
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{State, Waiter};
+use crate::lock::waiting::queue::Waiter;
 use crate::lock::words::{Limits, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 impl Waiting {
     /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
     pub fn entries(&self) -> usize {
         self.waits.entries
-    }
-
-    /// Returns the requests by which this owner waits, in order of arrival.
-    pub fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
-        self.tickets_by(self.print_of(owner), owner)
-    }
-
-    /// Returns the waiting requests of this owner, whose print the caller has computed, in order of arrival.
-    pub(in crate::lock::waiting) fn tickets_by(
-        &self,
-        print: u64,
-        owner: &[u8],
-    ) -> impl Iterator<Item = Ticket> {
-        let mine = |waiter: &Waiter| waiter.state() == State::Waiting && *waiter.owner == *owner;
-        self.waits.of(print).filter(move |ticket| {
-            let waiter = self.waiters.get(ticket);
-            waiter.is_some_and(mine)
-        })
-    }
-
-    /// Returns how many requests and places this owner has, also those that do not wait any more and have not
-    /// ended.
-    pub fn requests_of(&self, owner: &[u8]) -> usize {
-        self.waits.of(self.print_of(owner)).count()
-    }
-
-    pub fn does_wait(&self, owner: &[u8]) -> bool {
-        self.tickets_of(owner).next().is_some()
-    }
-
-    /// Returns the owners that wait for a lock, each once.
-    pub fn owners_that_wait(&self) -> impl Iterator<Item = &Rc<[u8]>> {
-        let mut last: Option<&Rc<[u8]>> = None;
-        let waiters =
-            (self.waits.by_owner.iter()).filter_map(|(_, ticket)| self.waiters.get(&ticket));
-        let waiting = waiters.filter(|waiter| waiter.state() == State::Waiting);
-        waiting.filter_map(move |waiter| {
-            let owner = &waiter.owner;
-            (last.replace(owner) != Some(owner)).then_some(owner)
-        })
     }
 
     /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads

@@ -7,8 +7,8 @@ use crate::lock::hashing::ByNumber;
 use crate::lock::keyspace::Share;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Alone, Holders, Queue};
-use crate::lock::words::{Ms, NameRef, Now, Ticket};
+use crate::lock::waiting::queue::{Alone, Holders, Queue, State, Waiter};
+use crate::lock::words::{Db, Ms, NameRef, Now, Ticket};
 
 /// How many locks with a queue each owner holds, by the owners' prints. Two owners may have one print: then each seems
 /// to hold what the other does.
@@ -90,22 +90,32 @@ impl Waiting {
         }
     }
 
-    /// Returns the holders of a lock that wait for a lock themselves.
-    pub fn waiting_among<'a>(&'a self, holders: &'a Holders, now: Now) -> Vec<&'a Rc<[u8]>> {
+    /// The waits of the owners that hold the lock of this queue, for any locks of this database. An owner has two while
+    /// one of them gives way to the other.
+    pub fn waits_of_holders(&self, queue: &Queue, db: Db, now: Now) -> Vec<Ticket> {
+        let holders = queue.holders();
         // The shorter of the two lists is searched.
         if holders.len() <= self.waits.by_owner.len() {
-            let waiting = (holders.iter(now)).filter(|holder| self.does_wait(holder));
-            waiting.collect()
-        } else {
-            let holding = (self.owners_that_wait()).filter(|owner| holders.include(owner, now));
-            holding.collect()
+            let waits = holders.iter(now).flat_map(|owner| self.waits_of(owner, db));
+            return waits.filter(|&ticket| self.is_waiting(ticket)).collect();
         }
+        let is_its = |waiter: &Waiter| {
+            waiter.state() == State::Waiting
+                && waiter.names.first().is_some_and(|name| name.db == db)
+                && holders.include(&waiter.owner, now)
+        };
+        let all = self.waits.by_owner.iter().map(|(_, ticket)| ticket);
+        all.filter(|ticket| self.waiters.get(ticket).is_some_and(is_its)).collect()
     }
 
-    /// The owner that holds this lock alone, as the queue remembers, if it waits for something itself.
-    pub fn holder_that_waits(&self, name: NameRef<'_>) -> Option<Rc<[u8]>> {
-        let Alone { owner, print, .. } = self.queue_of(name)?.holders().exclusive()?;
-        self.tickets_by(*print, owner).next().map(|_| Rc::clone(owner))
+    /// The wait for this lock of the owner that holds it alone, as the queue remembers.
+    pub fn wait_of_holder(&self, name: NameRef<'_>) -> Option<Ticket> {
+        let queue = self.queue_of(name)?;
+        let Alone { owner, print, .. } = queue.holders().exclusive()?;
+        self.waits.of(*print).find(|&ticket| {
+            let waiter = self.waiters.get(&ticket);
+            queue.contains(ticket) && waiter.is_some_and(|waiter| waiter.owner == *owner)
+        })
     }
 
     /// May the owner of this request hold a lock with a queue?

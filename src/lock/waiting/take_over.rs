@@ -92,7 +92,12 @@ impl Waiting {
         self.waits_of(owner, db).nth(1).is_some()
     }
 
-    fn waits_of(&self, owner: &[u8], db: Db) -> impl Iterator<Item = Ticket> {
+    /// All that `wait_of` may find.
+    pub(in crate::lock::waiting) fn waits_of(
+        &self,
+        owner: &[u8],
+        db: Db,
+    ) -> impl Iterator<Item = Ticket> {
         let is_one = move |waiter: &Waiter| {
             matches!(waiter.state(), State::Waiting | State::Asleep)
                 && *waiter.owner == *owner

@@ -2,16 +2,15 @@
 
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::maybe::Maybe;
-use crate::lock::words::{Fence, Ms, Now, Slot, is_over};
+use crate::lock::words::{Fence, Ms, Now, Slot, Ticket, is_over};
 
 /// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its fencing number, if this server granted it.
-    pub fence: Maybe<Fence>,
-    /// The fencing number that it was first granted by. A hold gets another one if its owner is later
-    /// granted it together with more locks.
-    pub first: Fence,
+    /// Its fencing number. One that this server has not granted is not `numbered`: it is only known to be newer than
+    /// this.
+    pub number: Fence,
+    pub numbered: bool,
     pub since: Ms,
     /// When it ends; none if it never does, or if only the key says when (`by_wall`).
     pub end: Maybe<Ms>,
@@ -58,9 +57,9 @@ pub enum Tally {
 }
 
 impl Entry {
-    /// Is this the hold's fencing number, or one that it had before?
-    pub fn has_had(&self, fence: Fence) -> bool {
-        (self.fence.get()).is_some_and(|last| (self.first..=last).contains(&fence))
+    /// Its fencing number, if this server granted it.
+    pub fn fence(&self) -> Option<Fence> {
+        self.numbered.then_some(self.number)
     }
 
     /// Is it over by our clock? Of one that ends by the wall clock the record does not say.
@@ -83,13 +82,13 @@ impl Entry {
         (self.tied == Tied::Open).then_some(self.client)
     }
 
-    /// A waiter that was granted this hold by this number has ended. Returns whether it was this hold.
-    pub fn reply_ended(&mut self, fence: Fence, heard: bool) -> bool {
-        let is_it = self.has_had(fence);
-        if is_it {
-            self.delivery.reply_ended(heard);
+    /// The request that this hold may be offered to has ended. Returns whether it was.
+    pub fn offer_ended(&mut self, ticket: Ticket, heard: bool) -> bool {
+        let was_offered = self.delivery.offered_to() == Some(ticket);
+        if was_offered {
+            self.delivery = if heard { Delivery::TOLD } else { Delivery::UNHEARD };
         }
-        is_it
+        was_offered
     }
 
     /// This connection has closed. Returns whether the hold ends with it.

@@ -43,13 +43,13 @@ impl LeftSlots {
 
     /// Is this the entry of a hold whose slot has left?
     pub fn includes(&self, entry: &Entry) -> bool {
-        entry.fence.get().unwrap_or(entry.first) < self.number(entry.slot.get())
+        entry.number < self.number(entry.slot.get())
     }
 
     /// Marks a new entry as newer than the slot's departure, if it has no fencing number to show that.
     pub fn as_newer(&self, mut entry: Entry) -> Entry {
-        if entry.fence.get().is_none() {
-            entry.first = entry.first.max(self.number(entry.slot.get()));
+        if !entry.numbered {
+            entry.number = entry.number.max(self.number(entry.slot.get()));
         }
         entry
     }

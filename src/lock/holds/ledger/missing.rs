@@ -10,7 +10,7 @@ use crate::lock::words::{Fence, Hold, Ms, Now, is_over};
 
 impl Ledger {
     /// This key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall
-    /// clock has passed its expiry, as `has_passed` says by its first number and its end. Returns whether it did.
+    /// clock has passed its expiry, as `has_passed` says by its number and its end. Returns whether it did.
     pub fn note_missing(
         &mut self,
         key: &[u8],
@@ -24,7 +24,7 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = &mut hold.entry;
-            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.first, end);
+            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.number, end);
             let missing = entry.end.get().is_some_and(is_too_early);
             entry.missing |= missing;
             return missing;

@@ -17,9 +17,8 @@ mod table;
 mod ties;
 mod token;
 
-pub use delivery::{Delivery, News};
+pub use delivery::Delivery;
 pub use entry::{Entry, Tally, Tied};
-pub use maybe::Maybe;
 pub use ties::Tie;
 pub use token::Token;
 
@@ -30,7 +29,7 @@ use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Fence, Hold, Print, Secret, Slots};
+use crate::lock::words::{Fence, Hold, Print, Secret, Slots, Ticket};
 
 /// The entry of an exclusive hold. The key is stored as a print, so that most entries need no allocation.
 ///
@@ -246,11 +245,11 @@ impl Ledger {
         });
     }
 
-    /// Notes that a waiter that was granted this lock by this number has ended; `heard` says whether its
-    /// client was told. Returns whether the hold must be given back.
-    pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
+    /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
+    /// Returns whether the hold must be given back.
+    pub fn offer_ended(&mut self, key: &[u8], owner: &[u8], ticket: Ticket, heard: bool) -> bool {
         let ended =
-            |entry: &mut Entry| entry.reply_ended(fence, heard) && entry.must_be_given_back();
+            |entry: &mut Entry| entry.offer_ended(ticket, heard) && entry.must_be_given_back();
         // No lock is in both tables.
         self.change(key, owner, Hold::Exclusive, ended)
             .or_else(|| self.change(key, owner, Hold::Shared, ended))

@@ -172,7 +172,7 @@ impl Shares {
     /// with the last of them.
     pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
         self.of_owner.iter().all(|share| {
-            share.lasts_until(now).is_none_or(|end| has_passed(share.entry.first, end))
+            share.lasts_until(now).is_none_or(|end| has_passed(share.entry.number, end))
         })
     }
 
@@ -204,8 +204,8 @@ mod tests {
 
     fn ends_at(end: Ms) -> Entry {
         Entry {
-            fence: Some(end).into(),
-            first: end,
+            number: end,
+            numbered: true,
             slot: Maybe::NONE,
             since: 1,
             end: Some(end).into(),

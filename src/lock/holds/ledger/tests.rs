@@ -1,13 +1,14 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
+use crate::lock::holds::ledger::maybe::Maybe;
 use crate::lock::slot::Slot;
 use crate::lock::words::{Ms, Now};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
     Entry {
-        fence: Some(fence).into(),
-        first: fence,
+        number: fence,
+        numbered: true,
         slot: Maybe::NONE,
         since: 0,
         end: Maybe::NONE,
@@ -18,13 +19,6 @@ fn entry(fence: Fence) -> Entry {
         delivery: Delivery::TOLD,
         tally: Tally::Counted,
     }
-}
-
-/// So many replies may still tell the owner.
-fn under_way(replies: u16) -> Delivery {
-    let mut delivery = Delivery::UNHEARD;
-    (0..replies).for_each(|_| delivery.hear(News::UnderWay));
-    delivery
 }
 
 const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
@@ -119,7 +113,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         assert!(ledger.forget(&key(1), b"a").is_none());
         assert!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
         assert!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
-        let by_others = Entry { fence: Maybe::NONE, first: 0, ..in_slot(0) };
+        let by_others = Entry { number: 0, numbered: false, ..in_slot(0) };
         ledger.write(&key(4), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
@@ -227,7 +221,6 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let (owner, print) = (owner.as_bytes(), ledger.print(&key));
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
-            new.first -= u64::from(random(&mut state, 9) == 0).min(step);
             new.slot = Slot::try_from(print.bits() % 16_384).ok().into();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
@@ -243,7 +236,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                 }
                 60..66 => {
                     if let Some(mut old) = naive.of(print, owner, hold) {
-                        old.delivery = under_way(1_000);
+                        old.delivery = Delivery::by(1_000);
                         naive.write(print, owner, hold, old);
                         ledger.set(&key, owner, hold, old);
                     }

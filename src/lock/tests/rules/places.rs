@@ -492,7 +492,7 @@ fn nothing_is_kept_of_the_denial_of_a_place() {
     let mut server = server();
     server.gets("ann", 50_000);
     server.place_of("ben");
-    let place = server.locks.waiting.places_of(b"ben").next().unwrap();
+    let place = server.locks.waiting.wait_of(b"ben", 0).unwrap();
     server.keys.denied.insert(b"ben".to_vec());
     server.release(LOCK, "ann").unwrap();
     assert_eq!(server.locks.waiting.denial(place), None);

@@ -558,7 +558,7 @@ impl Server {
         let mut turn = Turn::new(&mut self.keys, now);
         turn.is_job = is_job;
         self.locks.tick(&mut turn);
-        let is_over = turn.settling.is_over();
+        let is_over = turn.settling.is_empty();
         self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
@@ -777,7 +777,7 @@ impl Server {
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
         let outcome = work(&mut self.locks, &mut turn);
-        let is_over = turn.settling.is_over();
+        let is_over = turn.settling.is_empty();
         self.has_settled(is_over);
         self.keys.authority = Authority::Ourselves;
         outcome

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notification;
+use crate::lock::waiting::queue::Waiter;
 use crate::lock::words::{Asker, Lease, NameRef, Now, Request, Ticket};
 
 impl Waiting {
@@ -42,19 +43,14 @@ impl Waiting {
 
     /// This owner's place for exactly these locks, if it has one.
     pub fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
-        self.places_of(owner).find(|ticket| {
-            let waiter = self.waiters.get(ticket);
-            waiter.is_some_and(|waiter| waiter.is_for(names))
-        })
-    }
-
-    pub fn places_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
-        let print = self.waiters.has_places().then(|| self.print_of(owner));
-        let requests = print.into_iter().flat_map(|print| self.waits.of(print));
-        requests.filter(move |ticket| {
-            let waiter = self.waiters.get(ticket);
-            waiter.is_some_and(|waiter| waiter.place.is_some() && *waiter.owner == *owner)
-        })
+        if !self.waiters.has_places() {
+            return None;
+        }
+        let is_one = |waiter: &Waiter| {
+            waiter.place.is_some() && *waiter.owner == *owner && waiter.is_for(names)
+        };
+        let mut requests = self.waits.of(self.print_of(owner));
+        requests.find(|ticket| self.waiters.get(ticket).is_some_and(is_one))
     }
 
     /// How many come before this one in its queues: the most in any of them.

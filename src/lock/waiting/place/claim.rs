@@ -2,8 +2,8 @@
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notice;
-use crate::lock::waiting::queue::{State, Waiter};
-use crate::lock::words::{Fence, Ms, NameRef, Now, Terms, Ticket};
+use crate::lock::waiting::queue::Waiter;
+use crate::lock::words::{Ms, Now, Terms, Ticket};
 
 impl Waiting {
     /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
@@ -40,24 +40,6 @@ impl Waiting {
             notification.is_unheard = true;
             self.postpone_claim(ticket, now.ms().saturating_sub(1));
         }
-    }
-
-    /// The places of this owner that have been granted this lock, with their fencing numbers.
-    pub fn claims_of(
-        &self,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> impl Iterator<Item = (Ticket, Fence)> {
-        let owner = (!self.places.claims.is_empty()).then_some(owner);
-        let places = owner.into_iter().flat_map(|owner| self.places_of(owner));
-        places.filter_map(move |ticket| {
-            let waiter = self.waiters.get(&ticket)?;
-            let State::Granted(fence) = waiter.state() else {
-                return None;
-            };
-            let is_its = waiter.names.iter().any(|one| one.borrow() == name);
-            is_its.then_some((ticket, fence))
-        })
     }
 
     /// Returns the terms on which this waiter is granted its locks. A place has them only for the time in which to

@@ -7,7 +7,7 @@ use crate::lock::slot;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::{Ending, Message, Notice};
 use crate::lock::waiting::queue::{State, Waiter};
-use crate::lock::words::{Fence, Name, Ticket};
+use crate::lock::words::{Name, Ticket};
 
 /// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;
@@ -22,29 +22,15 @@ pub enum Ended {
     Lost,
 }
 
-/// A grant of a place that has ended: claimed, or not.
-#[derive(Debug)]
-pub struct EndedGrant {
-    pub names: Rc<[Name]>,
-    pub owner: Rc<[u8]>,
-    pub fence: Fence,
-}
-
 impl Waiting {
-    /// Ends a place. Returns the locks in whose queues another waiter is now the first, and the grant that has
-    /// ended with it.
-    pub fn end_place(&mut self, ticket: Ticket, ended: Ended) -> (Vec<Name>, Option<EndedGrant>) {
+    /// Ends a place, whose claim has ended. Returns the locks in whose queues another waiter is now the first.
+    pub fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
         let Some(waiter) = self.waiters.get(&ticket) else {
-            return (Vec::new(), None);
+            return Vec::new();
         };
         let names = Rc::clone(&waiter.names);
-        let mut grant = None;
         let moved_up = match waiter.state() {
             State::Waiting => self.leave(ticket),
-            State::Granted(_) => {
-                grant = self.end_claim(ticket);
-                Vec::new()
-            }
             State::Asleep => {
                 self.waits.entries_asleep = self.waits.entries_asleep.saturating_sub(names.len());
                 self.leave_queues(ticket, &names)
@@ -52,7 +38,7 @@ impl Waiting {
             _ => Vec::new(),
         };
         let Some(waiter) = self.forget(ticket) else {
-            return (moved_up, grant);
+            return moved_up;
         };
         if let Some(until) = waiter.until() {
             self.waits.times_up.remove((until, ticket));
@@ -62,17 +48,15 @@ impl Waiting {
             let message = waiter.place.and_then(|place| place.message(None));
             self.places.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));
         }
-        (moved_up, grant)
+        moved_up
     }
 
-    /// The grant of this place has been claimed, or has ended without that.
-    pub fn end_claim(&mut self, ticket: Ticket) -> Option<EndedGrant> {
-        let waiter = self.waiters.get(&ticket)?;
-        let (State::Granted(fence), Some(place)) = (waiter.state(), &waiter.place) else {
-            return None;
-        };
+    /// The grant of this place has been claimed, or has ended without that. Returns its locks, and its owner.
+    pub fn end_claim(&mut self, ticket: Ticket) -> Option<(Rc<[Name]>, Rc<[u8]>)> {
+        let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.is_granted())?;
+        let place = waiter.place.as_ref()?;
         self.places.claims.remove(&(place.claim_ends, ticket));
-        Some(EndedGrant { names: Rc::clone(&waiter.names), owner: Rc::clone(&waiter.owner), fence })
+        Some((Rc::clone(&waiter.names), Rc::clone(&waiter.owner)))
     }
 
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
