@@ -90,7 +90,7 @@ impl Locks {
         let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
         if own.is_some() {
             let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-            self.end_place_for(own, &names, request.terms.mode.hold());
+            self.end_place_for(own, &names);
         }
         for part in parts {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.

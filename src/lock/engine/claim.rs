@@ -31,17 +31,13 @@ impl Locks {
         self.claim_of(&entry.flatten()?)
     }
 
-    /// Ends the owner's wait if it is a place for some of these locks, which the owner has come to hold so.
-    pub(in crate::lock) fn end_place_for(
-        &mut self,
-        own: Option<Ticket>,
-        names: &[NameRef<'_>],
-        hold: Hold,
-    ) {
+    /// Ends the owner's wait if it is a place, also one that sleeps, for any of these locks: the owner has come to hold
+    /// them.
+    pub(in crate::lock) fn end_place_for(&mut self, own: Option<Ticket>, names: &[NameRef<'_>]) {
         let waiter = own.and_then(|own| self.waiting.waiter(own));
         let is_over = |place: &Waiter| {
             let is_held = |name: &Name| names.contains(&name.borrow());
-            place.place.is_some() && hold.covers(place.mode) && place.names.iter().all(is_held)
+            place.place.is_some() && place.names.iter().any(is_held)
         };
         if let Some(own) = own.filter(|_| waiter.is_some_and(is_over)) {
             let moved_up = self.end_place(own, Ended::ByItsOwner);

@@ -38,7 +38,7 @@ impl Locks {
         let deadline = turn.now.plus(ttl);
         if self.waiting.has_places() {
             let own = names.first().and_then(|name| self.waiting.wait_of(owner, name.db));
-            self.end_place_for(own, names, Hold::Shared);
+            self.end_place_for(own, names);
         }
         for &name in names {
             if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {

@@ -189,6 +189,16 @@ impl Locks {
         }
     }
 
+    /// Is this the first waiter of a queue? If another one of its was concluded, the queue is settled next.
+    fn comes_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
+        let before = self.waiting.queue_of(name).and_then(|queue| queue.first());
+        let first = self.advance_to_first(turn, name);
+        if first != before {
+            turn.settling.push(name.keep());
+        }
+        first == Some(ticket)
+    }
+
     /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
     fn serve(
         &mut self,
@@ -220,7 +230,7 @@ impl Locks {
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
-            let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
+            let in_turn = known.is_some() || self.comes_first(turn, name, ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.is_some_and(Fit::is_upgrade) {

@@ -390,6 +390,19 @@ fn a_place_that_was_passed_by_is_a_wait() {
 }
 
 #[test]
+fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
+    let mut server = ann_was_passed_by();
+    for owner in ["ben", "cid"] {
+        server.release(LOCK, owner).unwrap();
+        server.turn();
+    }
+    server.takes(&[LOCK], sharing("ann"));
+    assert_eq!(server.report(LOCK).unwrap().unwrap().waiters.len(), 0);
+    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
+}
+
+#[test]
 fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_had() {
     let mut server = ann_was_passed_by();
     server.release(OTHER, "eve").unwrap();

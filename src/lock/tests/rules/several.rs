@@ -355,6 +355,21 @@ fn one_whose_time_is_up_stands_in_no_client_s_way() {
 }
 
 #[test]
+fn one_behind_a_waiter_whose_time_is_up_is_served_whichever_queue_that_is_found_in() {
+    let mut server = late_server();
+    server.takes(&[LOCK], Plea { ttl: 1000, ..sharing("ann") });
+    server.queues(&[LOCK], Plea { patience: Patience::Until(START + 20), ..alone("ben") });
+    let cid = server.queues(&[LOCK], Plea { mode: Mode::Limit(2), ..alone("cid") });
+    server.takes(&[OTHER], alone("eve"));
+    server.queues(&[OTHER, LOCK], alone("dot"));
+    server.lags_until(30);
+    // Who waits for both is looked at, and finds ben before it.
+    server.release(OTHER, "eve").unwrap();
+    server.at(30);
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
 fn releasing_several_looks_at_all_of_them_first() {
     let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
     server.takes(&BOTH, alone("cid"));
