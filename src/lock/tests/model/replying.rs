@@ -32,8 +32,10 @@ impl Model {
             locks.iter().any(|&lock| {
                 let held = self.hold(lock, plea.owner).filter(|held| held.covers(plea.mode));
                 held.is_some_and(|held| {
-                    let is_sure = !held.under_way.is_empty() && !held.is_loose;
-                    !held.told && (is_sure || !surely)
+                    // What others have written may look like the grant whose reply is under way.
+                    let is_sure = !held.told && !held.under_way.is_empty() && !held.is_loose;
+                    let may_be = !held.told || held.is_loose && held.fence.is_some();
+                    if surely { is_sure } else { may_be }
                 })
             })
         };

@@ -143,7 +143,9 @@ impl Watch {
                     // It may have been granted the same together with a blocked request of its owner: then it is
                     // there until that one has its reply, and shown once more if its client does not hear of it.
                     let is_joint = self.may_be_joint(&place, told);
-                    if is_broken && has_rest
+                    // Its lease may have been extended in that moment.
+                    let may_be_kept = place.least <= now && now < place.most;
+                    if is_broken && (has_rest || may_be_kept)
                         || !self.may_have_gone(server, &place, deed, told, is_hidden, now)
                     {
                         if is_joint || is_broken {
@@ -159,7 +161,10 @@ impl Watch {
                         let is_denied = self.denied == Some(place.owner);
                         let is_forged = self.is_forged(&place);
                         let is_ending = is_denied || is_forged || self.is_tied_off(&place);
-                        next.perhaps |= is_ending || self.drains || !server.master;
+                        // It ends if its owner waits for other locks when that is seen to.
+                        let passed_by = self.is_passed_by(&place, now);
+                        self.counts.passed_by += u64::from(passed_by && !place.perhaps);
+                        next.perhaps |= is_ending || passed_by || self.drains || !server.master;
                         self.waits.insert(no, next);
                         continue;
                     }
@@ -355,11 +360,7 @@ impl Watch {
             let rest = place.locks.iter().map(|&lock| (lock, owner));
             self.foreign.extend(rest.filter(|hold| !told.contains(hold)));
         }
-        // Its owner waits for other locks: it is over when it is passed by.
-        let passed_by = place.is_granted()
-            && (place.is_unheard
-                || now > place.claim_ends.min(if place.robbed { 0 } else { Ms::MAX }))
-            && self.other_wait(&place.locks, owner, false, now).is_some();
+        let passed_by = !is_hidden && self.is_passed_by(place, now);
         let reasons = [
             (passed_by, &mut self.counts.passed_by),
             (released, &mut self.counts.released),
@@ -378,6 +379,14 @@ impl Watch {
             }
         }
         false
+    }
+
+    /// Has it missed its turn while its owner waits for other locks?
+    fn is_passed_by(&self, place: &Wait, now: Ms) -> bool {
+        let has_missed = place.is_unheard || place.robbed || now > place.claim_ends;
+        place.is_granted()
+            && has_missed
+            && self.other_wait(&place.locks, place.owner, false, now).is_some()
     }
 
     /// A client that has come to hold a lock, and was told by no reply, has to claim it.
