@@ -11,33 +11,31 @@ mod provoke;
 mod server;
 
 use command::{
-    Acquire, Break, Check, Guard, Info, Log, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
+    acquire::Acquire, breaking::Break, check::Check, guard::Guard, info::Info, log::Log,
+    macquire::Macquire, mrelease::Mrelease, mrenew::Mrenew, release::Release, renew::Renew,
+    scan::Scan,
 };
-use server::ModuleTable;
+use server::Registrar;
 
 // Unit tests run without a server, and so without its memory.
 #[cfg(not(test))]
 #[global_allocator]
 static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
 
-server::entries!(ModuleTable {
-    name: c"lock",
-    // Of Cargo.toml's version: two digits for each part.
-    version: 20_000,
-    commands: |commands| {
-        #[cfg(feature = "provoke")]
-        commands.add::<command::Provoke>()?;
-        commands.add::<Acquire>()?;
-        commands.add::<Release>()?;
-        commands.add::<Renew>()?;
-        commands.add::<Check>()?;
-        commands.add::<Guard>()?;
-        commands.add::<Macquire>()?;
-        commands.add::<Mrelease>()?;
-        commands.add::<Mrenew>()?;
-        commands.add::<Info>()?;
-        commands.add::<Scan>()?;
-        commands.add::<Break>()?;
-        commands.add::<Log>()
-    },
-});
+/// Adds all commands to the server that loads the module.
+fn add_commands(commands: &Registrar<'_>) -> Result<(), String> {
+    #[cfg(feature = "provoke")]
+    commands.add::<command::provoke::Provoke>()?;
+    commands.add::<Acquire>()?;
+    commands.add::<Release>()?;
+    commands.add::<Renew>()?;
+    commands.add::<Check>()?;
+    commands.add::<Guard>()?;
+    commands.add::<Macquire>()?;
+    commands.add::<Mrelease>()?;
+    commands.add::<Mrenew>()?;
+    commands.add::<Info>()?;
+    commands.add::<Scan>()?;
+    commands.add::<Break>()?;
+    commands.add::<Log>()
+}

@@ -19,7 +19,12 @@ pub fn ask_for(place: &[u8], passes: i64) {
 
 /// Panics, if that has been asked for.
 pub fn at(place: &str) {
-    if is_wanted(place) {
+    let is_due = wanted().take_if(|(name, passes)| {
+        let is_here = *name == place.as_bytes();
+        *passes = passes.saturating_sub(i64::from(is_here));
+        is_here && *passes < 0
+    });
+    if is_due.is_some() {
         panic!("provoked in {place}");
     }
 }
@@ -40,17 +45,6 @@ pub fn sleep() {
     let pause = wanted().take_if(|(name, _)| name == b"sleep");
     if let Some((_, pause)) = pause {
         thread::sleep(Duration::from_millis(pause.try_into().unwrap_or_default()));
-    }
-}
-
-fn is_wanted(place: &str) -> bool {
-    let mut wanted = wanted();
-    match &mut *wanted {
-        Some((name, passes)) if *name == place.as_bytes() => {
-            *passes = passes.saturating_sub(1);
-            *passes < 0 && wanted.take().is_some()
-        }
-        _ => false,
     }
 }
 

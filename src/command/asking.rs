@@ -11,7 +11,7 @@ use crate::lock::{
     Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
-    Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
+    Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
 };
 
 /// Asks the server to make up an owner.
@@ -94,20 +94,10 @@ const LIMIT: Argument = Argument::new(
 /// The words after the ttl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options<'w> {
-    waiting: Waiting<'w>,
+    patience: Patience<'w>,
     mode: Mode,
     session: bool,
     max_queue: Option<u64>,
-}
-
-/// What is to be done while others hold the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting<'w> {
-    Try,
-    /// The client is blocked: until then, or for ever.
-    Block(Option<Ms>),
-    /// The owner keeps a place in the queue, for so long after it has last asked.
-    Queue(Ms, Option<Notify<'w>>),
 }
 
 /// Asks for these locks by this command, with the words that are left.
@@ -119,28 +109,24 @@ pub fn ask<'w>(
 ) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
     let ttl = call.ttl(said)?;
-    let options = options(call.words, call.turn.now, call.locks.limits())?;
+    let options = options(call.words, command, call.turn.now, call.locks.limits())?;
     if options.session && !call.caller.may_tie() {
         return Err(Fault::Words(
             "SESSION is not allowed in scripts, functions and other modules' calls",
         ));
     }
     let key = names.first().map_or(&[][..], |name| name.key);
-    let patience = match options.waiting {
-        Waiting::Try => Patience::Try,
-        Waiting::Block(_) if !call.caller.may_wait() => Patience::Try,
-        Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
+    let patience = match options.patience {
+        Patience::Until(_) | Patience::Forever if !call.caller.may_wait() => Patience::Try,
         // No client could ask again.
-        Waiting::Queue(..) if said == ANY_OWNER => {
+        Patience::Place(_) if said == ANY_OWNER => {
             return Err(Fault::Words("QUEUE needs an owner of the client's own, not *"));
         }
-        Waiting::Queue(length, notify) => {
-            if let Some(notify) = &notify {
-                call.caller.may_notify(command, key, notify)?;
-            }
-            Patience::Place(Lease { length, notify, command })
-        }
+        patience => patience,
     };
+    if let Patience::Place(Lease { notify: Some(notify), .. }) = &patience {
+        call.caller.may_notify(command, key, notify)?;
+    }
     let made_up = (said == ANY_OWNER).then(|| Uuid::new_v4().hyphenated().to_string());
     let owner = made_up.as_deref().map_or(said, str::as_bytes);
     let in_words = if made_up.is_some() { owner_and_number } else { number_alone };
@@ -155,44 +141,40 @@ pub fn ask<'w>(
         patience,
         max_queue: options.max_queue,
     };
-    let outcome = match call.locks.acquire(&mut call.turn, names, &request) {
-        Ok(Acquired::Held(fence)) => WaitOutcome::Granted { owner, fence },
-        Ok(Acquired::Busy) => WaitOutcome::TimedOut,
-        Ok(Acquired::Place(before)) => {
+    let asked = call.locks.acquire(&mut call.turn, names, &request);
+    let outcome = match asked.map_err(|refusal| fault(refusal, &options, call.caller))? {
+        Acquired::Held(fence) => WaitOutcome::Granted { owner, fence },
+        Acquired::Busy => WaitOutcome::TimedOut,
+        Acquired::Place(before) => {
             call.caller.has_place();
             let place = i64::try_from(before).unwrap_or(i64::MAX).saturating_add(1);
             return Ok(Outcome::Reply(Reply::Integer(place.saturating_neg())));
         }
-        Ok(Acquired::Waiting(ticket)) => {
-            return Ok(Outcome::Wait { ticket, key, in_words });
-        }
-        Err(Refusal::NotALock(fault)) => return Err(fault.into()),
-        Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
-        Err(Refusal::Behind(waiting)) => {
-            let most = options.max_queue.unwrap_or_default();
-            return Err(Fault::Behind(waiting, most));
-        }
-        Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
-        Err(Refusal::HoldsSome) => return Err(Fault::HoldsSome),
-        Err(Refusal::NoUpgrade) => return Err(Fault::NoUpgrade),
-        Err(Refusal::OneWait(names)) => {
-            let mut names = names.iter();
-            let known = names.find(|name| call.caller.may_read(name.borrow()));
-            return Err(Fault::OneWait(known.map_or_else(another_lock, |name| shown(&name.key))));
-        }
-        Err(Refusal::Unheard(name)) => return Err(Fault::Unheard(shown(&name.key))),
-        Err(Refusal::Deadlock(deadlock)) => {
-            return Err(Fault::Deadlock(deadlock::in_words(&deadlock, &|name| {
-                call.caller.may_read(name)
-            })));
+        Acquired::Waiting(ticket) => {
+            return Ok(Outcome::Wait { ticket, key, command, in_words });
         }
     };
     Ok(Outcome::Reply(in_words(outcome)))
 }
 
-/// One that the caller may not read.
-fn another_lock() -> String {
-    "another lock".to_owned()
+fn fault(refusal: Refusal, options: &Options<'_>, caller: &dyn Caller) -> Fault {
+    match refusal {
+        Refusal::NotALock(fault) => fault.into(),
+        Refusal::QueueFull => Fault::QueueFull,
+        Refusal::Behind(waiting) => Fault::Behind(waiting, options.max_queue.unwrap_or_default()),
+        Refusal::TooComplex => Fault::TooComplex,
+        Refusal::HoldsSome => Fault::HoldsSome,
+        Refusal::NoUpgrade => Fault::NoUpgrade,
+        Refusal::OneWait(names) => {
+            let known = names.iter().find(|name| caller.may_read(name.borrow()));
+            let known = known.map(|name| shown(&name.key));
+            Fault::OneWait(known.unwrap_or_else(|| "another lock".to_owned()))
+        }
+        Refusal::Unheard(name) => Fault::Unheard(shown(&name.key)),
+        Refusal::Deadlock(deadlock) => {
+            Fault::Deadlock(deadlock::in_words(&deadlock, &|name| caller.may_read(name)))
+        }
+    }
 }
 
 fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
@@ -225,40 +207,31 @@ const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used toget
 const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");
 
 /// In any order, each at most once.
-fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options<'w>, Fault> {
+fn options<'w>(
+    mut words: Args<'w>,
+    command: AskedBy,
+    now: Now,
+    limits: &Limits,
+) -> Result<Options<'w>, Fault> {
     let (mut waiting, mut mode, mut session, mut max_queue) = (None, None, false, None);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") {
-            match waiting {
-                None => {}
-                Some(Waiting::Queue(..)) => return Err(BLOCK_AND_QUEUE),
-                Some(_) => return Err(Fault::Twice("BLOCK")),
-            }
+            once("BLOCK", waiting, BLOCK_AND_QUEUE)?;
             let ms = words.next().ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
-            waiting = Some(block(ms, now)?);
+            waiting = Some(("BLOCK", block(ms, now)?));
         } else if word.eq_ignore_ascii_case(b"QUEUE") {
-            match waiting {
-                None => {}
-                Some(Waiting::Queue(..)) => return Err(Fault::Twice("QUEUE")),
-                Some(_) => return Err(BLOCK_AND_QUEUE),
-            }
+            once("QUEUE", waiting, BLOCK_AND_QUEUE)?;
             let ms = words
                 .next()
                 .ok_or(Fault::Words("QUEUE needs the milliseconds for which the place is kept"))?;
             let length = lease(ms, now, limits.max_place_ttl)?;
-            waiting = Some(Waiting::Queue(length, notify(&mut words)?));
+            let lease = Lease { length, notify: notify(&mut words)?, command };
+            waiting = Some(("QUEUE", Patience::Place(lease)));
         } else if word.eq_ignore_ascii_case(b"SHARED") {
-            match mode.replace(Mode::Shared) {
-                None => {}
-                Some(Mode::Shared) => return Err(Fault::Twice("SHARED")),
-                Some(_) => return Err(SHARED_AND_LIMIT),
-            }
+            once("SHARED", mode, SHARED_AND_LIMIT)?;
+            mode = Some(("SHARED", Mode::Shared));
         } else if word.eq_ignore_ascii_case(b"LIMIT") {
-            match mode {
-                None => {}
-                Some(Mode::Shared) => return Err(SHARED_AND_LIMIT),
-                Some(_) => return Err(Fault::Twice("LIMIT")),
-            }
+            once("LIMIT", mode, SHARED_AND_LIMIT)?;
             let said = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
             let most = limits.max_sharers;
             let limit = integer(said).and_then(|limit| u64::try_from(limit).ok());
@@ -267,7 +240,7 @@ fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options
                 let said = shown(said);
                 Fault::Integer(format!("LIMIT must be 1 to {most} (lock.max-sharers), not {said}"))
             })?;
-            mode = Some(Mode::Limit(limit));
+            mode = Some(("LIMIT", Mode::Limit(limit)));
         } else if word.eq_ignore_ascii_case(b"SESSION") {
             if std::mem::replace(&mut session, true) {
                 return Err(Fault::Twice("SESSION"));
@@ -292,21 +265,31 @@ fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options
     if max_queue.is_some() && waiting.is_none() {
         return Err(Fault::Words("MAXQUEUE needs BLOCK or QUEUE"));
     }
-    Ok(Options {
-        waiting: waiting.unwrap_or(Waiting::Try),
-        mode: mode.unwrap_or(Mode::Exclusive),
-        session,
-        max_queue,
-    })
+    let patience = waiting.map_or(Patience::Try, |(_, patience)| patience);
+    let mode = mode.map_or(Mode::Exclusive, |(_, mode)| mode);
+    Ok(Options { patience, mode, session, max_queue })
 }
 
-fn block(word: &[u8], now: Now) -> Result<Waiting<'static>, Fault> {
-    let length = integer(word).ok_or_else(|| Fault::TimeoutNotAnInteger(shown(word)))?;
-    match u64::try_from(length).map_err(|_| Fault::TimeoutNegative(length))? {
-        0 => Ok(Waiting::Block(None)),
-        length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange(length)),
+/// This word comes, of two of which only one may come, and only once. The other error is for `both`.
+fn once<T>(word: &str, before: Option<(&'static str, T)>, both: Fault) -> Result<(), Fault> {
+    match before {
+        None => Ok(()),
+        Some((said, _)) if said == word => Err(Fault::Twice(said)),
+        Some(_) => Err(both),
+    }
+}
+
+fn block(word: &[u8], now: Now) -> Result<Patience<'static>, Fault> {
+    let refused = |why, said| Err(Fault::Timeout(why, said));
+    let Some(length) = integer(word) else {
+        return refused("not an integer or out of range", shown(word));
+    };
+    match u64::try_from(length) {
+        Err(_) => refused("negative", length.to_string()),
+        Ok(0) => Ok(Patience::Forever),
+        Ok(length) if now.plus(length) > LAST_MS => refused("out of range", length.to_string()),
         // Milliseconds are rounded down: a wait should not end early by that.
-        length => Ok(Waiting::Block(Some(now.plus(length).saturating_add(1)))),
+        Ok(length) => Ok(Patience::Until(now.plus(length).saturating_add(1))),
     }
 }
 
@@ -345,10 +328,14 @@ mod tests {
 
     const NOW: Now = Now::from_micros(1_000_000);
     const PLAIN: Options<'_> =
-        Options { waiting: Waiting::Try, mode: Mode::Exclusive, session: false, max_queue: None };
+        Options { patience: Patience::Try, mode: Mode::Exclusive, session: false, max_queue: None };
 
     const fn words(what: &'static str) -> Fault {
         Fault::Words(what)
+    }
+
+    fn out_of_range(length: u64) -> Fault {
+        Fault::Timeout("out of range", length.to_string())
     }
 
     fn limit<T>(said: &str) -> Result<T, Fault> {
@@ -363,12 +350,16 @@ mod tests {
         Err(Fault::Integer(format!("MAXQUEUE must be 0 or more, not {said:?}")))
     }
 
-    fn waits(waiting: Waiting<'_>) -> Result<Options<'_>, Fault> {
-        Ok(Options { waiting, ..PLAIN })
+    fn waits(patience: Patience<'_>) -> Result<Options<'_>, Fault> {
+        Ok(Options { patience, ..PLAIN })
+    }
+
+    fn place(length: Ms, notify: Option<Notify<'_>>) -> Patience<'_> {
+        Patience::Place(Lease { length, notify, command: AskedBy::Acquire })
     }
 
     fn queues(length: Ms) -> Result<Options<'static>, Fault> {
-        waits(Waiting::Queue(length, None))
+        waits(place(length, None))
     }
 
     fn notifies<'w>(channel: &'w str, text: &'w str) -> Option<Notify<'w>> {
@@ -376,7 +367,7 @@ mod tests {
     }
 
     fn read<'w>(words: &'w [&'w [u8]], limits: &Limits) -> Result<Options<'w>, Fault> {
-        options(Args::new("lock.acquire", words), NOW, limits)
+        options(Args::new("lock.acquire", words), AskedBy::Acquire, NOW, limits)
     }
 
     fn is(mode: Mode) -> Result<Options<'static>, Fault> {
@@ -386,25 +377,34 @@ mod tests {
     #[test]
     fn the_words_after_the_ttl_come_in_any_case_and_order_and_each_once() {
         let all = Options {
-            waiting: Waiting::Block(Some(1006)),
+            patience: Patience::Until(1006),
             mode: Mode::Limit(3),
             session: true,
             max_queue: None,
         };
         for (line, verdict) in [
             ("", Ok(PLAIN)),
-            ("BLOCK 0", waits(Waiting::Block(None))),
-            ("block 250", waits(Waiting::Block(Some(1251)))),
-            ("bLoCk 9007199254739991", waits(Waiting::Block(Some(LAST_MS + 1)))),
-            ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange(9_007_199_254_739_992))),
-            ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange(i64::MAX as u64))),
+            ("BLOCK 0", waits(Patience::Forever)),
+            ("block 250", waits(Patience::Until(1251))),
+            ("bLoCk 9007199254739991", waits(Patience::Until(LAST_MS + 1))),
+            ("BLOCK 9007199254739992", Err(out_of_range(9_007_199_254_739_992))),
+            ("BLOCK 9223372036854775807", Err(out_of_range(i64::MAX as u64))),
             (
                 "BLOCK 9223372036854775808",
-                Err(Fault::TimeoutNotAnInteger("\"9223372036854775808\"".to_owned())),
+                Err(Fault::Timeout(
+                    "not an integer or out of range",
+                    "\"9223372036854775808\"".to_owned(),
+                )),
             ),
-            ("BLOCK -1", Err(Fault::TimeoutNegative(-1))),
-            ("BLOCK 1.5", Err(Fault::TimeoutNotAnInteger("\"1.5\"".to_owned()))),
-            ("BLOCK soon", Err(Fault::TimeoutNotAnInteger("\"soon\"".to_owned()))),
+            ("BLOCK -1", Err(Fault::Timeout("negative", "-1".to_owned()))),
+            (
+                "BLOCK 1.5",
+                Err(Fault::Timeout("not an integer or out of range", "\"1.5\"".to_owned())),
+            ),
+            (
+                "BLOCK soon",
+                Err(Fault::Timeout("not an integer or out of range", "\"soon\"".to_owned())),
+            ),
             ("BLOCK", Err(words("BLOCK needs the milliseconds to wait"))),
             ("BLOCK 1 BLOCK 1", Err(Fault::Twice("BLOCK"))),
             ("NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
@@ -437,10 +437,10 @@ mod tests {
 
     #[test]
     fn a_place_in_the_queue_is_asked_for_with_its_lease_and_perhaps_a_message() {
-        let told = |length| Waiting::Queue(length, notifies("ch", "7"));
+        let told = |length| place(length, notifies("ch", "7"));
         let all =
-            Options { waiting: told(5), mode: Mode::Limit(3), session: true, max_queue: None };
-        let named_like_words = Waiting::Queue(5, notifies("SESSION", "SHARED"));
+            Options { patience: told(5), mode: Mode::Limit(3), session: true, max_queue: None };
+        let named_like_words = place(5, notifies("SESSION", "SHARED"));
         for (line, verdict) in [
             ("QUEUE 1", queues(1)),
             ("queue 60000", queues(60_000)),
@@ -506,18 +506,18 @@ mod tests {
 
     #[test]
     fn the_longest_queue_to_wait_in_is_for_requests_that_wait() {
-        let waits_behind = |waiting, most| {
+        let waits_behind = |patience, most| {
             let max_queue = Some(most);
-            let plain = Options { waiting, ..PLAIN };
+            let plain = Options { patience, ..PLAIN };
             Ok(Options { max_queue, ..plain })
         };
-        let forever = Waiting::Block(None);
-        let named_like_it = Waiting::Queue(5, notifies("MAXQUEUE", "MAXQUEUE"));
+        let forever = Patience::Forever;
+        let named_like_it = place(5, notifies("MAXQUEUE", "MAXQUEUE"));
         for (line, verdict) in [
             ("BLOCK 0 MAXQUEUE 7", waits_behind(forever, 7)),
             ("maxqueue 7 block 0", waits_behind(forever, 7)),
             ("BLOCK 0 MAXQUEUE 0", waits_behind(forever, 0)),
-            ("MAXQUEUE 1 QUEUE 5", waits_behind(Waiting::Queue(5, None), 1)),
+            ("MAXQUEUE 1 QUEUE 5", waits_behind(place(5, None), 1)),
             ("QUEUE 5 NOTIFY MAXQUEUE MAXQUEUE MAXQUEUE 3", waits_behind(named_like_it, 3)),
             ("BLOCK 0 MAXQUEUE 9223372036854775807", waits_behind(forever, i64::MAX as u64)),
             ("MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
@@ -579,7 +579,7 @@ mod tests {
             {
                 let words: [&[u8]; 5] = [b"QUEUE", b"5", b"NOTIFY", channel, message];
                 let verdict = if is_accepted {
-                    waits(Waiting::Queue(5, Some(Notify { channel, text: message })))
+                    waits(place(5, Some(Notify { channel, text: message })))
                 } else {
                     Err(Fault::NotifyLength(what, text.len()))
                 };

@@ -9,36 +9,28 @@ const MOST_NAMED: usize = 8;
 /// For each owner in the deadlock, the key that it waits for, and whether the next owner holds that or comes first.
 /// The holder of a key that the reader may not see is not named either.
 pub fn in_words(deadlock: &Deadlock, may_read: &dyn Fn(NameRef<'_>) -> bool) -> String {
-    let mut words = String::new();
     let mut waiting = deadlock.links.first().map(|link| shown(&link.owner));
     let others = deadlock.links.iter().cycle().skip(1);
     // The last link of a long deadlock names one owner more.
     let is_long = deadlock.links.len() > MOST_NAMED;
     let told = MOST_NAMED.saturating_sub(usize::from(is_long));
-    for (link, next) in deadlock.links.iter().zip(others).take(told) {
+    let links = deadlock.links.iter().zip(others).take(told).map(|(link, next)| {
         let begins_anew = deadlock.links.first() == Some(next);
         let is_seen = may_read(link.name.borrow());
         let key = is_seen.then(|| shown(&link.name.key));
         let next = (is_seen || begins_anew).then(|| shown(&next.owner));
+        let owner = |owner: Option<String>| owner.unwrap_or_else(|| "(another owner)".to_owned());
         let how = match link.next {
             Claim::Holds => "held by",
             Claim::ComesFirst => "behind",
         };
-        if !words.is_empty() {
-            words.push_str("; ");
-        }
-        words.push_str(waiting.as_deref().unwrap_or("(another owner)"));
-        words.push_str(" waits for ");
-        words.push_str(key.as_deref().unwrap_or("(another key)"));
-        words.extend([", ", how, " "]);
-        words.push_str(next.as_deref().unwrap_or("(another owner)"));
-        waiting = next;
-    }
+        let waits = owner(std::mem::replace(&mut waiting, next.clone()));
+        let key = key.as_deref().unwrap_or("(another key)");
+        format!("{waits} waits for {key}, {how} {}", owner(next))
+    });
     let more = deadlock.links.len().saturating_sub(MOST_NAMED);
-    if more > 0 {
-        words.push_str(&format!("; and {more} more"));
-    }
-    words
+    let more = (more > 0).then(|| format!("and {more} more"));
+    links.chain(more).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

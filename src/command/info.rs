@@ -51,11 +51,10 @@ fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
             return Err(Fault::Twice("COUNT"));
         }
         let number = words.next().ok_or(Fault::Words("COUNT needs a number"))?;
-        most = integer(number).and_then(|number| usize::try_from(number).ok());
-        if most.is_none() {
-            let wrong = format!("COUNT must be 0 or more, not {}", shown(number));
-            return Err(Fault::Integer(wrong));
-        }
+        let count = integer(number).and_then(|count| usize::try_from(count).ok());
+        most = Some(count.ok_or_else(|| {
+            Fault::Integer(format!("COUNT must be 0 or more, not {}", shown(number)))
+        })?);
     }
     Ok(most.unwrap_or(USUALLY_NAMED))
 }

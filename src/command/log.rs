@@ -36,21 +36,21 @@ impl Command for Log {
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let word = call.words.next();
-        let is_reset = word.is_some_and(|word| word.eq_ignore_ascii_case(b"RESET"));
+        if word.is_some_and(|word| word.eq_ignore_ascii_case(b"RESET")) {
+            call.words.end()?;
+            call.locks.reset_log();
+            return Ok(Outcome::Reply(Reply::Ok));
+        }
         let most = match word {
-            Some(word) if !is_reset => {
+            Some(word) => {
                 let wrong = || format!("{} is neither a count nor RESET", quoted(word));
                 let count = integer(word).ok_or_else(|| Fault::Integer(wrong()))?;
                 // A negative count shows none.
                 usize::try_from(count).unwrap_or_default()
             }
-            _ => USUAL,
+            None => USUAL,
         };
         call.words.end()?;
-        if is_reset {
-            call.locks.reset_log();
-            return Ok(Outcome::Reply(Reply::Ok));
-        }
         let (now, ahead) = (call.turn.now, call.locks.holds().wall().ahead());
         let losses = call.locks.losses(&mut call.turn, most).into_iter();
         let lines = losses.map(|(line, holder)| {

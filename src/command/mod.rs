@@ -1,36 +1,21 @@
 //! One file for each command: its description, its grammar, and its outcome as a reply.
 
-mod acquire;
+pub mod acquire;
 mod asking;
-mod breaking;
-mod check;
+pub mod breaking;
+pub mod check;
 mod deadlock;
-mod guard;
-mod info;
-mod log;
-mod macquire;
-mod mrelease;
-mod mrenew;
+pub mod guard;
+pub mod info;
+pub mod log;
+pub mod macquire;
+pub mod mrelease;
+pub mod mrenew;
 #[cfg(feature = "provoke")]
-mod provoke;
-mod release;
-mod renew;
-mod scan;
-
-pub use acquire::Acquire;
-pub use breaking::Break;
-pub use check::Check;
-pub use guard::Guard;
-pub use info::Info;
-pub use log::Log;
-pub use macquire::Macquire;
-pub use mrelease::Mrelease;
-pub use mrenew::Mrenew;
-#[cfg(feature = "provoke")]
-pub use provoke::Provoke;
-pub use release::Release;
-pub use renew::Renew;
-pub use scan::Scan;
+pub mod provoke;
+pub mod release;
+pub mod renew;
+pub mod scan;
 
 use crate::lock::NameRef;
 use crate::protocol::{Argument, Call, Fault, Kind};

@@ -1,5 +1,7 @@
 //! The words of a command, taken one by one.
 
+use std::ops::Range;
+
 use super::{Fault, shown};
 use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
 
@@ -103,14 +105,11 @@ pub const MOST_KEYS: usize = 64;
 pub const LONGEST_TEXT: usize = 1024;
 
 /// The places of the keys in a command that begins with their number; none if that is not one.
-pub fn counted(words: &[&[u8]]) -> std::ops::RangeInclusive<usize> {
+pub fn counted(words: &[&[u8]]) -> Range<usize> {
     let number = (words.first()).and_then(|word| integer(word));
     let number = number.and_then(|number| usize::try_from(number).ok());
-    match number.filter(|&number| number < words.len()) {
-        Some(number) => 1..=number,
-        #[allow(clippy::reversed_empty_ranges, reason = "empty is what is meant")]
-        None => 1..=0,
-    }
+    let number = number.filter(|&number| number < words.len());
+    1..number.map_or(1, |number| number.saturating_add(1))
 }
 
 /// A whole number as the server reads them: digits, perhaps a minus before them, and nothing that

@@ -68,6 +68,7 @@ pub enum Outcome<'w> {
         ticket: Ticket,
         /// The lock that it waits for, or one of them.
         key: &'w [u8],
+        command: AskedBy,
         in_words: fn(WaitOutcome<'_>) -> Reply,
     },
 }

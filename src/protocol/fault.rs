@@ -21,12 +21,9 @@ pub enum Fault {
     /// The command, and what is wrong with the ttl.
     #[error("ERR invalid expire time in '{0}' command: {1}")]
     Expire(&'static str, String),
-    #[error("ERR timeout is not an integer or out of range: the time after BLOCK is {0}")]
-    TimeoutNotAnInteger(String),
-    #[error("ERR timeout is negative: the time after BLOCK is {0}")]
-    TimeoutNegative(i64),
-    #[error("ERR timeout is out of range: the time after BLOCK is {0}")]
-    TimeoutOutOfRange(Ms),
+    /// What is wrong with the time after BLOCK, and what it is.
+    #[error("ERR timeout is {0}: the time after BLOCK is {1}")]
+    Timeout(&'static str, String),
     /// A lease that is not positive, longer than an operator allows, or ends too far in the future. Clients read the
     /// number from this text.
     #[error("ERR lease must be 1 to {0} milliseconds")]

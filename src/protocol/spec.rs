@@ -31,15 +31,15 @@ impl Spec {
         }
     }
 
-    /// The least number of words, the command's name among them, and whether there may be more.
-    pub const fn arity(&self) -> (usize, bool) {
-        let (mut least, mut more, mut left) = (1_usize, false, self.arguments);
+    /// The least number of words, the command's name among them; negative if there may be more.
+    pub const fn arity(&self) -> i32 {
+        let (mut least, mut more, mut left) = (1_i32, false, self.arguments);
         while let [argument, rest @ ..] = left {
-            least = least.saturating_add(!argument.optional as usize);
+            least = least.saturating_add(!argument.optional as i32);
             more |= argument.optional || argument.multiple;
             left = rest;
         }
-        (least, more)
+        if more { least.saturating_neg() } else { least }
     }
 }
 
@@ -97,8 +97,7 @@ impl Argument {
 
     /// It follows this word.
     pub const fn after(self, token: &'static CStr) -> Self {
-        let token = Some(token);
-        Self { token, ..self }
+        Self { token: Some(token), ..self }
     }
 
     pub const fn optional(self) -> Self {
@@ -111,8 +110,7 @@ impl Argument {
 
     /// It came with this version of the module.
     pub const fn since(self, version: &'static CStr) -> Self {
-        let since = Some(version);
-        Self { since, ..self }
+        Self { since: Some(version), ..self }
     }
 }
 

@@ -14,11 +14,3 @@ pub enum Authority {
     /// Ourselves. We have to ask the server whether we may.
     Ourselves,
 }
-
-impl Authority {
-    /// Are keys opened by a context of our own, in which the database of each has to be selected?
-    #[inline]
-    pub fn is_with_our_context(self) -> bool {
-        matches!(self, Self::Ourselves | Self::Overseer)
-    }
-}

@@ -4,11 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-use super::ffi::Said;
 use super::ffi::api::{self, Blocked};
-use super::rights::{Asker, Rights};
 use super::waiting_name::LastWaitingName;
-use crate::lock::{ByNumber, Name, Ticket, WaitOutcome, give_back_room};
+use crate::lock::{Asker, ByNumber, Ticket, WaitOutcome, give_back_room};
 use crate::protocol::Reply;
 
 /// A client that waits.
@@ -17,7 +15,8 @@ pub struct BlockedClient {
     /// Its number.
     pub client: u64,
     /// The user that asks for the locks, if the server knows it.
-    pub asker: Option<Asker>,
+    pub asker: Option<Rc<Asker>>,
+    /// How its outcome is put into a reply.
     pub in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
     pub sent_off: Cell<bool>,
@@ -53,38 +52,17 @@ impl BlockedClients {
         self.clients.borrow().len()
     }
 
+    /// Reads something of a client that waits.
+    pub fn get<T>(&self, ticket: Ticket, read: impl FnOnce(&BlockedClient) -> T) -> Option<T> {
+        self.clients.borrow().get(&ticket).map(read)
+    }
+
     /// Wakes a client whose reply is decided.
     pub fn wake(&self, ticket: Ticket) {
-        let handle = self.clients.borrow().get(&ticket).map(|client| client.handle);
-        if let Some(handle) = handle {
+        if let Some(handle) = self.get(ticket, |client| client.handle) {
             // SAFETY: the handle is good while the client is here. If the server has ended the wait
             // already, nothing happens.
             unsafe { api::unblock_client(handle, null_mut()) };
         }
-    }
-
-    /// How this client's outcome is put into a reply.
-    pub fn in_words(&self, ticket: Ticket) -> Option<fn(WaitOutcome<'_>) -> Reply> {
-        self.clients.borrow().get(&ticket).map(|client| client.in_words)
-    }
-
-    /// This client is told that it gets nothing, and the core does not know.
-    pub fn send_off(&self, ticket: Ticket) {
-        if let Some(client) = self.clients.borrow().get(&ticket) {
-            client.sent_off.set(true);
-        }
-    }
-
-    /// What the server says if this client's user must not have these locks any more.
-    pub fn denial(
-        &self,
-        ticket: Ticket,
-        rights: &Rights,
-        said: Said<'_>,
-        names: &[Name],
-    ) -> Option<Rc<str>> {
-        let clients = self.clients.borrow();
-        let asker = clients.get(&ticket)?.asker.as_ref()?;
-        asker.denial(rights, said, names)
     }
 }

@@ -10,13 +10,13 @@ use redis_module::raw;
 
 use super::config;
 use super::ffi::api::{self, InfoCtx};
-use super::ffi::{Ctx, ERR, Lent, OK, RawString, Text, shield};
+use super::ffi::{Ctx, ERR, OK, RawString, Text, shield, text};
 use crate::lock::{Class, Locks, MOST_CLASSES, Reason};
 
 /// What the setting is called.
 pub const NAME: &CStr = c"classes";
 
-const TOO_MANY: &[u8] = b"at most 32 patterns, separated by spaces, can be set";
+const TOO_MANY: &str = "at most 32 patterns, separated by spaces, can be set";
 
 const _: () = assert!(MOST_CLASSES == 32, "the text above says how many");
 
@@ -24,11 +24,6 @@ const _: () = assert!(MOST_CLASSES == 32, "the text above says how many");
 pub fn patterns(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let words = value.split(|byte| byte.is_ascii_whitespace());
     words.filter(|word| !word.is_empty())
-}
-
-/// Can the setting have this value?
-pub fn is_fit(value: &[u8]) -> bool {
-    patterns(value).count() <= MOST_CLASSES && !value.contains(&0)
 }
 
 /// Adds the setting to the server's.
@@ -68,34 +63,21 @@ unsafe extern "C" fn get(_: *const c_char, _: *mut c_void) -> *mut RawString {
 
 unsafe extern "C" fn set(
     _: *const c_char,
-    mut value: *mut RawString,
+    value: *mut RawString,
     _: *mut c_void,
     error: *mut *mut RawString,
 ) -> c_int {
-    let is_set = shield(
-        "CONFIG SET",
-        || false,
-        || {
-            // SAFETY: the server lends us this one string for the length of this call.
-            let value = unsafe { Lent::list(&raw mut value, 1) };
-            let value = value.first().map(|value| value.bytes()).unwrap_or_default();
-            let is_fit = is_fit(value);
-            if is_fit {
-                config::set_classes(value);
-            }
-            is_fit
-        },
-    );
-    if is_set {
-        return OK;
-    }
-    // SAFETY: the server frees the string that we put where it says.
-    unsafe {
-        if !error.is_null() {
-            *error = api::create_string(null_mut(), TOO_MANY.as_ptr().cast(), TOO_MANY.len());
+    let work = || {
+        // SAFETY: the server lends us this string for the length of this call.
+        let value = unsafe { text::bytes(value) };
+        if patterns(value).count() > MOST_CLASSES || value.contains(&0) {
+            // SAFETY: the server hands it to us for the length of this call.
+            return unsafe { config::refuse(error, TOO_MANY) };
         }
-    }
-    ERR
+        config::set_classes(value);
+        OK
+    };
+    shield("CONFIG SET", || ERR, work)
 }
 
 /// The string is given back before the module goes.

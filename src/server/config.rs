@@ -13,37 +13,27 @@ use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::{integer, shown};
 
 /// A setting that is a whole number: its name, what it may be, and where it is kept.
-struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Limits) -> &mut u64);
+struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Settings) -> &mut u64);
 
 const DAY: u64 = 86_400_000;
 
 /// The server is told their places in this list.
-const NUMBERS: [Number; 10] = [
-    Number(c"max-ttl", 0..=LAST_MS, |all| &mut all.max_ttl),
-    Number(c"max-waiters", 0..=1_000_000_000, |all| &mut all.max_waiters),
-    Number(c"max-waiters-total", 0..=1_000_000_000, |all| &mut all.max_waiters_total),
-    Number(c"max-sharers", 1..=MOST_SHARERS, |all| &mut all.max_sharers),
-    Number(c"fence-lead", 0..=3650 * DAY, |all| &mut all.fence_lead),
-    Number(c"orphan-ttl", 0..=LAST_MS, |all| &mut all.orphan_ttl),
-    Number(c"quarantine", 0..=DAY, |all| &mut all.quarantine),
-    PLACE_TTL,
-    Number(c"claim-time", 1..=DAY, |all| &mut all.claim_time),
-    Number(c"log-max-len", 0..=1_000, |all| &mut all.log_max_len),
+const NUMBERS: [Number; 11] = [
+    Number(c"max-ttl", 0..=LAST_MS, |all| &mut all.limits.max_ttl),
+    Number(c"max-waiters", 0..=1_000_000_000, |all| &mut all.limits.max_waiters),
+    Number(c"max-waiters-total", 0..=1_000_000_000, |all| &mut all.limits.max_waiters_total),
+    Number(c"max-sharers", 1..=MOST_SHARERS, |all| &mut all.limits.max_sharers),
+    Number(c"fence-lead", 0..=3650 * DAY, |all| &mut all.limits.fence_lead),
+    Number(c"orphan-ttl", 0..=LAST_MS, |all| &mut all.limits.orphan_ttl),
+    Number(c"quarantine", 0..=DAY, |all| &mut all.limits.quarantine),
+    Number(c"max-place-ttl", 0..=LAST_MS, |all| &mut all.limits.max_place_ttl),
+    Number(c"claim-time", 1..=DAY, |all| &mut all.limits.claim_time),
+    Number(c"log-max-len", 0..=1_000, |all| &mut all.limits.log_max_len),
+    Number(OLD_PLACE_TTL, 0..=LAST_MS, Settings::place_ttl_by_its_old_name),
 ];
 
-const PLACE_TTL: Number = Number(c"max-place-ttl", 0..=LAST_MS, |all| &mut all.max_place_ttl);
-
 /// What `max-place-ttl` was called in 1.0. It still works, but patterns don't find it.
-const OLD_PLACE_TTL: Number = Number(c"max-lease", PLACE_TTL.1, PLACE_TTL.2);
-
-impl Number {
-    /// The most that the server lets through to us. Version 1.0 let more owners share a lock, and a server whose
-    /// configuration file says so has to start.
-    fn most_let_through(&self) -> u64 {
-        let Self(name, range, _) = self;
-        if *name == c"max-sharers" { LAST_MS } else { *range.end() }
-    }
-}
+const OLD_PLACE_TTL: &CStr = c"max-lease";
 
 const DRAIN: &CStr = c"drain";
 
@@ -64,6 +54,10 @@ pub struct Settings {
 impl Settings {
     const DEFAULT: Self =
         Self { limits: Limits::DEFAULT, classes: Vec::new(), old_place_ttl: None };
+
+    fn place_ttl_by_its_old_name(&mut self) -> &mut u64 {
+        self.old_place_ttl.as_mut().unwrap_or(&mut self.limits.max_place_ttl)
+    }
 
     /// Is a load under way, and not CONFIG SET?
     fn are_loading(&self) -> bool {
@@ -102,27 +96,24 @@ pub fn add(ctx: Ctx<'_>) -> bool {
 }
 
 fn add_numbers(ctx: Ctx<'_>) -> bool {
-    let get: raw::RedisModuleConfigGetNumericFunc = Some(get_number);
-    let set: raw::RedisModuleConfigSetNumericFunc = Some(set_number);
-    let (get_old, set_old) = (Some(get_old_place_ttl as _), Some(set_old_place_ttl as _));
-    let numbers = (NUMBERS.iter().enumerate())
-        .map(|(place, number)| (number, raw::REDISMODULE_CONFIG_DEFAULT, place, get, set));
-    let old = (&OLD_PLACE_TTL, raw::REDISMODULE_CONFIG_HIDDEN, 0, get_old, set_old);
-    numbers.chain([old]).all(|(number, flags, place, get, set)| {
-        let Number(name, range, of) = number;
-        let default = *of(&mut Limits::DEFAULT.clone());
+    NUMBERS.iter().enumerate().all(|(place, Number(name, range, of))| {
+        let is_old = *name == OLD_PLACE_TTL;
+        // Version 1.0 let more owners share a lock, and a server whose configuration file says so has to start.
+        let most = if *name == c"max-sharers" { LAST_MS } else { *range.end() };
+        let flags =
+            if is_old { raw::REDISMODULE_CONFIG_HIDDEN } else { raw::REDISMODULE_CONFIG_DEFAULT };
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
         // never one in memory.
         let added = unsafe {
             api::register_numeric_config(
                 ctx.raw(),
                 name.as_ptr(),
-                signed(default),
+                signed(*of(&mut Settings::DEFAULT.clone())),
                 flags,
                 signed(*range.start()),
-                signed(number.most_let_through()),
-                get,
-                set,
+                signed(most),
+                Some(get_number),
+                Some(set_number),
                 None,
                 without_provenance_mut(place),
             )
@@ -133,16 +124,13 @@ fn add_numbers(ctx: Ctx<'_>) -> bool {
 
 /// Settings don't follow the path in a line `loadmodule`: CONFIG REWRITE would keep them there beside others that
 /// were set later, and could not quote them.
-pub fn refuse_words(words: &[&[u8]]) -> Result<(), String> {
-    let Some(word) = words.first() else {
-        return Ok(());
-    };
-    Err(format!(
+pub fn no_words(word: &[u8]) -> String {
+    format!(
         "it takes no arguments, and {} is one. Settings are lines of their own in the configuration file \
          (lock.max-ttl 60000), words of the command line (--lock.max-ttl 60000) or of MODULE LOADEX (CONFIG \
          lock.max-ttl 60000)",
         shown(word)
-    ))
+    )
 }
 
 /// Sets what this line of a configuration file says, if it is about one of our settings and right.
@@ -154,9 +142,8 @@ fn apply(settings: &mut Settings, name: &[u8], value: &[u8]) -> Option<()> {
     } else if is(classes::NAME) {
         settings.classes = value.to_vec();
     } else {
-        let mut numbers = NUMBERS.iter().chain([&OLD_PLACE_TTL]);
-        let Number(_, range, of) = numbers.find(|Number(known, ..)| is(known))?;
-        *of(&mut settings.limits) = u64::try_from(integer(value)?).ok()?.min(*range.end());
+        let Number(_, range, of) = NUMBERS.iter().find(|Number(known, ..)| is(known))?;
+        *of(settings) = u64::try_from(integer(value)?).ok()?.min(*range.end());
     }
     Some(())
 }
@@ -170,7 +157,7 @@ pub fn unlike(file: &[u8]) -> Vec<String> {
     let mut lines: Vec<Vec<&[u8]>> = file.split(|byte| *byte == b'\n').map(words_of).collect();
     // The old name counts where there is no line with the new one.
     lines.sort_by_key(|words| {
-        words.first().is_none_or(|name| !name.ends_with(OLD_PLACE_TTL.0.to_bytes()))
+        words.first().is_none_or(|name| !name.ends_with(OLD_PLACE_TTL.to_bytes()))
     });
     for words in lines {
         match *words {
@@ -215,11 +202,11 @@ pub fn chosen() -> Vec<String> {
 
 /// Each setting's full name and value.
 fn each(settings: &Settings) -> impl Iterator<Item = (String, String)> {
-    let mut limits = settings.limits;
-    let drain = if limits.drain { "yes" } else { "no" };
+    let mut settings = settings.clone();
+    let drain = if settings.limits.drain { "yes" } else { "no" };
     let classes = format!("\"{}\"", settings.classes.escape_ascii());
-    let numbers = NUMBERS.map(|Number(name, _, of)| (name, of(&mut limits).to_string()));
-    (numbers.into_iter())
+    let numbers = NUMBERS.map(|Number(name, _, of)| (name, of(&mut settings).to_string()));
+    (numbers.into_iter().filter(|(name, _)| *name != OLD_PLACE_TTL))
         .chain([(DRAIN, drain.to_owned()), (classes::NAME, classes)])
         .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
 }
@@ -250,9 +237,23 @@ fn signed(number: u64) -> c_longlong {
     c_longlong::try_from(number).unwrap_or(c_longlong::MAX)
 }
 
+/// Tells the server why it can't set what it was asked to.
+///
+/// # Safety
+/// `error` must be what the server hands to a function that sets something.
+pub unsafe fn refuse(error: *mut *mut RawString, why: &str) -> c_int {
+    // SAFETY: promised by our caller. The server frees the string that we put there.
+    unsafe {
+        if !error.is_null() {
+            *error = api::create_string(null_mut(), why.as_ptr().cast(), why.len());
+        }
+    }
+    ERR
+}
+
 unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longlong {
     let number = NUMBERS.get(place.addr());
-    signed(number.map(|Number(_, _, of)| *of(&mut settings().limits)).unwrap_or_default())
+    signed(number.map(|Number(_, _, of)| *of(&mut settings())).unwrap_or_default())
 }
 
 unsafe extern "C" fn set_number(
@@ -271,36 +272,13 @@ unsafe extern "C" fn set_number(
     if value > *most {
         if !settings.are_loading() {
             let why = format!("argument must be between {least} and {most} inclusive");
-            // SAFETY: the server frees the string that we put where it says.
-            unsafe {
-                if !error.is_null() {
-                    *error = api::create_string(null_mut(), why.as_ptr().cast(), why.len());
-                }
-            }
-            return ERR;
+            // SAFETY: the server hands it to us for the length of this call.
+            return unsafe { refuse(error, &why) };
         }
         let name = name.to_string_lossy();
         context::log_warning(&format!("lock.{name} {value} counts as {most}, which is the most"));
     }
-    *of(&mut settings.limits) = value.min(*most);
-    OK
-}
-
-unsafe extern "C" fn get_old_place_ttl(_: *const c_char, _: *mut c_void) -> c_longlong {
-    signed(settings().limits.max_place_ttl)
-}
-
-unsafe extern "C" fn set_old_place_ttl(
-    _: *const c_char,
-    value: c_longlong,
-    _: *mut c_void,
-    _: *mut *mut RawString,
-) -> c_int {
-    let Ok(value) = u64::try_from(value) else {
-        return ERR;
-    };
-    let settings = &mut *settings();
-    *settings.old_place_ttl.as_mut().unwrap_or(&mut settings.limits.max_place_ttl) = value;
+    *of(settings) = value.min(*most);
     OK
 }
 

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::ffi::api::{Event, EventFn};
 use super::ffi::{Ctx, OK, RawCtx, RawString, text};
-use super::hearing::hear_of;
+use super::hearing::Events;
 use super::home::{self, hear};
 use super::inbox::Note;
 use super::module::{InAChange, Module};
@@ -17,9 +17,6 @@ use crate::lock::{Db, Locks, NameRef, Reason};
 
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
-
-/// The ends after which the value is elsewhere.
-const MOVES: [&CStr; 2] = [c"rename_from", c"move_from"];
 
 /// Asks the server to tell us of what matters even without any lock; on failure, what it won't tell us of.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
@@ -31,11 +28,11 @@ pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(role_changed), "its role"),
         (raw::REDISMODULE_EVENT_CONFIG, Some(settings_changed), "settings"),
     ];
-    let slots: [(u64, EventFn, &str); 1] =
-        [(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, Some(slots_moved), "slots that move")];
-    let slots = slots.into_iter().filter(|_| server.moves_slots_silently());
+    let slots: (u64, EventFn, &str) =
+        (raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, Some(slots_moved), "slots that move");
+    let slots = server.moves_slots_silently().then_some(slots);
     for (id, function, what) in always.into_iter().chain(slots) {
-        if !hear_of(ctx, id, function) {
+        if !Events::of_server(id, function).ask_for(ctx) {
             return Err(what);
         }
     }
@@ -49,16 +46,12 @@ pub unsafe extern "C" fn key_event(
     event: *const c_char,
     key: *mut RawString,
 ) -> c_int {
-    if !thread::is_own() {
-        // SAFETY: the server hands all this to us for the length of this call.
-        unsafe { heard_elsewhere(ctx, key) };
-        return OK;
+    // SAFETY: the server hands all this to us for the length of this call.
+    unsafe {
+        enter("a key's event", ctx, key, |module| {
+            heard(module, ctx, class, event, key, Locks::concerns);
+        })
     }
-    home::enter("a key's event", |module| {
-        // SAFETY: the server hands all this to us for the length of this call.
-        unsafe { heard(module, ctx, class, event, key, Locks::concerns) };
-    });
-    OK
 }
 
 /// A key has come by another value. What we remember of its hold then counts for nothing by itself,
@@ -69,20 +62,36 @@ pub unsafe extern "C" fn value_event(
     event: *const c_char,
     key: *mut RawString,
 ) -> c_int {
-    if !thread::is_own() {
-        // SAFETY: the server hands all this to us for the length of this call.
-        unsafe { heard_elsewhere(ctx, key) };
-        return OK;
+    // SAFETY: the server hands all this to us for the length of this call.
+    unsafe {
+        enter("a value's event", ctx, key, |module| {
+            if !module.needs_values() {
+                return module.hearing.heard_in_vain();
+            }
+            heard(module, ctx, class, event, key, |locks, name| {
+                locks.waiting().is_waited_for(name)
+            });
+        })
     }
-    home::enter("a value's event", |module| {
-        if !module.needs_values() {
-            return module.hearing.heard_in_vain();
-        }
-        // SAFETY: the server hands all this to us for the length of this call.
-        unsafe {
-            heard(module, ctx, class, event, key, |locks, name| locks.waiting().is_waited_for(name))
-        };
-    });
+}
+
+/// Something has happened to a key. If that was on another thread, by another module, we only note which key.
+///
+/// # Safety
+/// Called with what the server hands to us, for the length of that call.
+unsafe fn enter(
+    place: &str,
+    ctx: *mut RawCtx,
+    key: *mut RawString,
+    work: impl FnOnce(&Module),
+) -> c_int {
+    if thread::is_own() {
+        home::enter(place, work);
+    } else {
+        // SAFETY: promised by our caller.
+        let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key)) };
+        hear(Note::touched(db, key));
+    }
     OK
 }
 
@@ -132,7 +141,7 @@ unsafe fn heard(
         let why = match class {
             raw::REDISMODULE_NOTIFY_EXPIRED => Reason::Expired,
             raw::REDISMODULE_NOTIFY_EVICTED => Reason::Evicted,
-            _ if MOVES.contains(&event) => Reason::Renamed,
+            _ if event == c"rename_from" || event == c"move_from" => Reason::Renamed,
             _ => Reason::Deleted,
         };
         locks.gone(name.keep(), why, now);
@@ -146,16 +155,6 @@ unsafe fn heard(
         }
         Err(InAChange) => hear(Note::touched(db, key)),
     }
-}
-
-/// A key has been touched on another thread, by another module.
-///
-/// # Safety
-/// Called with what the server hands to us, for the length of that call.
-unsafe fn heard_elsewhere(ctx: *mut RawCtx, key: *mut RawString) {
-    // SAFETY: promised by our caller.
-    let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key)) };
-    hear(Note::touched(db, key));
 }
 
 /// May the server be on a walk through many keys? It would run a job after each of them. While it

@@ -14,8 +14,6 @@ pub struct Expired {
     opened: Cell<bool>,
     /// All keys that had expired.
     keys: RefCell<Vec<Name>>,
-    /// Are there any? Asked of every key.
-    any: Cell<bool>,
 }
 
 impl Expired {
@@ -39,18 +37,15 @@ impl Expired {
     /// The server has found this key expired in the middle of what we are doing.
     pub fn note(&self, name: NameRef<'_>) {
         self.keys.borrow_mut().push(name.keep());
-        self.any.set(true);
     }
 
     /// Has this key expired?
     pub fn has(&self, name: NameRef<'_>) -> bool {
-        self.any.get() && self.keys.borrow().iter().any(|key| key.borrow() == name)
+        self.keys.borrow().iter().any(|key| key.borrow() == name)
     }
 
     /// We begin something else.
     pub fn forget(&self) {
-        if self.any.take() {
-            drop(self.keys.take());
-        }
+        self.keys.take();
     }
 }

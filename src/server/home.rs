@@ -52,25 +52,13 @@ pub fn recover() {
 /// The server tells us this. It is acted on at once where that is possible, or else when the
 /// [inbox](super::inbox) is read.
 pub fn hear(note: Note) {
-    let mut note = Some(note);
-    _ = with(|module| {
-        if let Some(note) = note.take_if(|_| !module.is_in_a_change()) {
-            module.act_on(note);
-            module.read_inbox();
-        }
-    });
-    if let Some(note) = note {
-        inbox::leave(note);
-    }
-    if !thread::is_own() {
-        ask_for_a_call();
-    }
-}
-
-/// Has the server call us on its own thread, however idle it is. It may be asked so on any thread.
-fn ask_for_a_call() {
-    // SAFETY: the function is for ever.
-    if unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK {
+    inbox::leave(note);
+    // Entering reads the inbox. On another thread the server is asked to call us on its own, however idle that is.
+    if with(|_| ()).is_none()
+        && !thread::is_own()
+        // SAFETY: the function is for ever.
+        && unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK
+    {
         CALLS_AHEAD.fetch_add(1, Ordering::Relaxed);
     }
 }

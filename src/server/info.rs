@@ -84,7 +84,7 @@ fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
         (c"memory_owners", number(remembered.owners)),
         (c"memory_alarms", number(remembered.alarms)),
         (c"memory_tasks", number(tasks)),
-        (c"memory_jobs", module.jobs.is_owed().into()),
+        (c"memory_jobs", module.jobs.is_owed.get().into()),
         (c"memory_timers", module.timer.is_set().into()),
     ]
 }

@@ -12,22 +12,23 @@ use super::ffi::{Ctx, OK};
 /// The job that the server has accepted, if there is one.
 pub struct Jobs {
     function: JobFn,
-    /// Do we rely on one that is still to come?
-    ahead: Cell<bool>,
+    /// Do we rely on one that is to come at the end of what the server is doing? Not once something of ours runs
+    /// before it.
+    pub is_ahead: Cell<bool>,
     /// Has the server still to run one?
-    owed: Cell<bool>,
+    pub is_owed: Cell<bool>,
 }
 
 impl Jobs {
     /// None as yet. A job is a call of this function.
     pub fn new(function: JobFn) -> Self {
-        Self { function, ahead: Cell::default(), owed: Cell::default() }
+        Self { function, is_ahead: Cell::default(), is_owed: Cell::default() }
     }
 
     /// Asks for one; false if there is none to be had. One at a time is enough: a script may run commands of ours,
     /// and touch their locks, ten million times before any job runs.
     pub fn ask(&self, ctx: Ctx<'_>) -> bool {
-        if self.owed.get() {
+        if self.is_owed.get() {
             return false;
         }
         // SAFETY: the context lives, there is no data, and the server wrote the address once.
@@ -35,29 +36,13 @@ impl Jobs {
             raw::RedisModule_AddPostNotificationJob
                 .is_some_and(|add| add(ctx.raw(), self.function, null_mut(), None) == OK)
         };
-        if is_accepted {
-            self.ahead.set(true);
-            self.owed.set(true);
-        }
+        self.is_ahead.set(is_accepted);
+        self.is_owed.set(is_accepted);
         is_accepted
     }
 
-    /// Is one to come at the end of what the server is doing?
-    pub fn is_ahead(&self) -> bool {
-        self.ahead.get()
-    }
-
-    /// We don't rely on one any more, as when something of ours runs before it.
-    pub fn rely_on_none(&self) {
-        self.ahead.set(false);
-    }
-
     pub fn ran(&self) {
-        self.owed.set(false);
-        self.ahead.set(false);
-    }
-
-    pub fn is_owed(&self) -> bool {
-        self.owed.get()
+        self.is_ahead.set(false);
+        self.is_owed.set(false);
     }
 }

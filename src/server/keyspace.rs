@@ -40,7 +40,8 @@ pub struct ServerKeys<'a> {
     /// server is asked whether it accepts that, the key is still there: in a slot that is leaving it decides.
     goes: Option<(Db, Text<'a>)>,
     pub announcements: Vec<Announcement<'a>>,
-    again: Again,
+    /// Keys to be looked at once more when this is done, however it ends.
+    again: Vec<Name>,
     /// Has the server refused us a key that the caller has named? Then its command has failed, and it may try again.
     pub refused: bool,
     /// Does the server accept our writes now, as far as it has been asked?
@@ -55,23 +56,10 @@ pub struct ServerKeys<'a> {
     out_of_memory: Option<bool>,
 }
 
-/// Keys to be looked at once more when this is done, however it ends.
-#[derive(Default)]
-struct Again(Vec<Name>);
-
-impl Drop for Again {
+impl Drop for ServerKeys<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.0.is_empty() {
-            leave_notes(std::mem::take(&mut self.0));
-        }
-    }
-}
-
-#[cold]
-fn leave_notes(names: Vec<Name>) {
-    for Name { db, key } in names {
-        inbox::leave(Note::Again(db, Box::from(&*key)));
+        self.leave_notes();
     }
 }
 
@@ -93,15 +81,6 @@ struct Named<'a> {
     db: Db,
     text: Text<'a>,
     changed: Option<Whose>,
-}
-
-impl Named<'_> {
-    /// Others are to be told that it has changed.
-    fn note_change(&mut self, whose: Whose) {
-        if !matches!(self.changed, Some(Whose::Anothers)) {
-            self.changed = Some(whose);
-        }
-    }
 }
 
 impl Drop for Named<'_> {
@@ -132,7 +111,7 @@ impl<'a> ServerKeys<'a> {
             open: None,
             goes: None,
             announcements: Vec::new(),
-            again: Again::default(),
+            again: Vec::new(),
             refused: false,
             accepts_writes: None,
             owner: None,
@@ -147,7 +126,14 @@ impl<'a> ServerKeys<'a> {
     pub fn close(&mut self) {
         self.delete_what_goes();
         self.open = None;
-        self.again = Again::default();
+        self.leave_notes();
+    }
+
+    #[inline]
+    fn leave_notes(&mut self) {
+        if !self.again.is_empty() {
+            leave_notes(std::mem::take(&mut self.again));
+        }
     }
 
     /// Tells others of the changes.
@@ -172,21 +158,24 @@ impl<'a> ServerKeys<'a> {
             self.note_not_written(name);
             return None;
         };
-        open.name.note_change(whose);
+        let changed = &mut open.name.changed;
+        if !matches!(changed, Some(Whose::Anothers)) {
+            *changed = Some(whose);
+        }
         Some((open.name.text.clone(), written))
     }
 
     #[cold]
     fn note_not_written(&mut self, name: NameRef<'_>) {
         self.refused |= self.said.names(name.key);
-        self.again.0.push(name.keep());
+        self.again.push(name.keep());
     }
 
     /// A hold has been written over what had expired, so the key need not be looked at again.
     #[inline]
     fn note_held_anew(&mut self, name: NameRef<'_>) {
-        if !self.again.0.is_empty() {
-            self.again.0.retain(|again| again.borrow() != name);
+        if !self.again.is_empty() {
+            self.again.retain(|again| again.borrow() != name);
         }
     }
 
@@ -202,7 +191,7 @@ impl<'a> ServerKeys<'a> {
             self.open = None;
         }
         let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
-        let (refused, again) = (&mut self.refused, &mut self.again.0);
+        let (refused, again) = (&mut self.refused, &mut self.again);
         self.open.get_or_insert_with(|| {
             // SAFETY: no other key is opened while this one is, and no command is run that may change
             // one.
@@ -290,6 +279,17 @@ impl<'a> ServerKeys<'a> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, event);
     }
 
+    /// Removes the shares of these owners; false if the server has not taken that.
+    fn remove_shares(&mut self, name: NameRef<'_>, owners: &[Text<'_>]) -> bool {
+        let written = self.write(name, Whose::Callers, |key| {
+            owners.iter().try_for_each(|owner| key.remove_share(owner))
+        });
+        let Some((text, ())) = written else { return false };
+        replicate::zrem(self.ctx, &text, owners);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
+        true
+    }
+
     /// Would the server refuse a write of this key by any client? Asked by a context of our own: our
     /// caller may have said ASKING, for a key of a slot that is on its way here, and that is good for
     /// the keys that it has named alone.
@@ -346,15 +346,17 @@ impl<'a> Open<'a> {
         text: Text<'a>,
         name: NameRef<'_>,
     ) -> (Self, bool) {
-        if authority.is_with_our_context() {
+        // That of a command which goes through many keys, the server is not to take for a use of the key.
+        let (mode, is_in_our_context) = match authority {
+            Authority::Reader => (READ, false),
+            Authority::Passing => (READ | NO_TOUCH, false),
+            Authority::Overseer => (READ | NO_TOUCH, true),
+            Authority::Writer => (READ_WRITE, false),
+            Authority::Ourselves => (READ_WRITE, true),
+        };
+        if is_in_our_context {
             ctx.select(name.db);
         }
-        let mode = match authority {
-            Authority::Reader => READ,
-            // The server is not to take it for a use of the key.
-            Authority::Passing | Authority::Overseer => READ | NO_TOUCH,
-            Authority::Writer | Authority::Ourselves => READ_WRITE,
-        };
         // SAFETY: promised by our caller.
         let open = || unsafe { Key::open(ctx, &text, mode) };
         let (key, had_expired) = module.expired.open(text.raw(), open);
@@ -385,7 +387,11 @@ impl Keyspace for ServerKeys<'_> {
         let (marker, ahead) = (&self.module.words.marker, self.ahead);
         let Some(key) = self.there(name) else { return (Stored::Nothing, None) };
         let stored = key.stored(marker);
-        let deadline = key.deadline_of(&stored);
+        // Keys that are no locks are not asked.
+        let deadline = match stored {
+            Stored::Nothing | Stored::NoLock => None,
+            Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
+        };
         (stored, deadline.map(|at| from_wall(at, ahead)))
     }
 
@@ -487,21 +493,14 @@ impl Keyspace for ServerKeys<'_> {
 
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
         let (owner, marker) = (self.said.text(owner), &self.module.words.marker);
-        let written = self.write(name, Whose::Callers, |key| key.remove_share(&owner));
-        let Some((text, ())) = written else { return };
-        replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
-        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
-        self.expire(name, |key| key.expire_with_last(marker, false));
+        if self.remove_shares(name, &[owner]) {
+            self.expire(name, |key| key.expire_with_last(marker, false));
+        }
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {
         let owners: Vec<Text<'_>> = owners.iter().map(|owner| Text::new(owner)).collect();
-        let written = self.write(name, Whose::Callers, |key| {
-            owners.iter().try_for_each(|owner| key.remove_share(owner))
-        });
-        let Some((text, ())) = written else { return };
-        replicate::zrem(self.ctx, &text, &owners);
-        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
+        self.remove_shares(name, &owners);
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
@@ -580,8 +579,8 @@ impl Keyspace for ServerKeys<'_> {
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // A waiter that is not blocked as yet is still in its own command.
-        let rights = &self.module.rights;
-        (self.module.waiting).denial(ticket, rights, self.said, names)
+        let asker = self.module.waiting.get(ticket, |client| client.asker.clone())??;
+        self.module.rights.denial(&asker, self.said, names).map(Rc::from)
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
@@ -589,7 +588,8 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn is_denied(&mut self, asker: &Asker, names: &[Name]) -> bool {
-        (self.module.rights).is_denied(asker, self.said, names)
+        // A call by another module has no user, and is not asked about.
+        !asker.user.is_empty() && self.module.rights.denial(asker, self.said, names).is_some()
     }
 
     fn keeps_back(&mut self, names: &[Name]) -> bool {
@@ -606,6 +606,13 @@ impl Keyspace for ServerKeys<'_> {
             && (!self.module.cluster.is_on()
                 || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
+    }
+}
+
+#[cold]
+fn leave_notes(names: Vec<Name>) {
+    for Name { db, key } in names {
+        inbox::leave(Note::Again(db, Box::from(&*key)));
     }
 }
 

@@ -1,15 +1,15 @@
 //! Loading and unloading.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use super::command::{Refused, Registrar, describe};
+use super::command::{Registrar, describe};
 use super::ffi::{
     API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
     Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, context, shield,
 };
-use super::hearing::{Callbacks, Hearing};
+use super::hearing::Hearing;
 use super::home::InUse;
 use super::inbox::Note;
 use super::jobs::Jobs;
@@ -18,28 +18,25 @@ use super::timer::Timer;
 use super::{classes, clock, config, events, files, home, info, replicate, thread, turns, version};
 use crate::lock::Locks;
 
-/// The module's table: what it adds to the server.
-pub struct ModuleTable {
-    pub name: &'static std::ffi::CStr,
-    pub version: c_int,
-    pub commands: fn(&Registrar<'_>) -> Result<(), Refused>,
-}
+/// What the module is called.
+const NAME: &CStr = c"lock";
 
-/// Loads the module, and returns the server's word for success or failure.
+/// Cargo.toml's version: two digits for each part.
+const VERSION: c_int = 20_000;
+
+/// Called by the server's loader, to which it returns the server's word for success or failure.
 ///
 /// # Safety
-/// Called by the server's loader, with what it hands over.
-pub unsafe fn load(
-    table: &ModuleTable,
+/// Called by nothing else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
     ctx: *mut RawCtx,
     argv: *mut *mut RawString,
     argc: c_int,
 ) -> c_int {
     // Nothing here may need memory before the server has told us how to get it.
     // SAFETY: the context is the loader's, and the name ends where it should.
-    let known = unsafe {
-        raw::Export_RedisModule_Init(ctx, table.name.as_ptr(), table.version, API_VERSION)
-    };
+    let known = unsafe { raw::Export_RedisModule_Init(ctx, NAME.as_ptr(), VERSION, API_VERSION) };
     if known != OK {
         context::log_warning(
             "not loaded: a module of this name is already loaded. At startup this means that the configuration \
@@ -54,8 +51,7 @@ pub unsafe fn load(
     let set_up = || {
         // SAFETY: the loader hands over so many words, which live as long as this call.
         let words = unsafe { Lent::list(argv, argc) };
-        let words: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
-        match set_up(table, ctx, &words) {
+        match set_up(ctx, words) {
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
@@ -74,7 +70,8 @@ pub unsafe fn load(
 /// The server itself refuses while a client is blocked, and no more than that: not for the sake of a
 /// job that it has accepted, and not if another module asks for it from within a call of ours, as from
 /// a notification or from a command within LOCK.GUARD.
-pub fn unload() -> c_int {
+#[unsafe(no_mangle)]
+pub extern "C" fn RedisModule_OnUnload() -> c_int {
     let remove = || {
         if is_called_for() || home::remove().is_err() {
             return ERR;
@@ -82,10 +79,11 @@ pub fn unload() -> c_int {
         let chosen = config::chosen();
         classes::forget();
         if !chosen.is_empty() {
-            context::log_notice(&format!(
+            let text = format!(
                 "unloaded, and its settings with it. MODULE LOADEX with these words brings them back: {}",
                 chosen.join(" ")
-            ));
+            );
+            context::log(c"notice", &text);
         }
         shield::tell_the_log_no_more();
         OK
@@ -97,13 +95,10 @@ pub fn unload() -> c_int {
 fn is_called_for() -> bool {
     let by_module = |module: &Module| {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
-        module.jobs.is_owed() || !is_idle || !module.waiting.is_empty()
+        module.jobs.is_owed.get() || !is_idle || !module.waiting.is_empty()
     };
     home::is_called_for() || home::with(by_module).unwrap_or(true)
 }
-
-/// Why a module was not loaded.
-type Failure = Box<dyn std::error::Error>;
 
 /// The options for this server, which knows these.
 fn options(server: version::Server, known: c_int) -> c_int {
@@ -115,20 +110,18 @@ fn options(server: version::Server, known: c_int) -> c_int {
 }
 
 /// Makes the module that our callbacks find from now on.
-fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), Failure> {
+fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), String> {
     clock::start();
     let timer = Timer::new(Some(turns::woken)).ok_or("the system has no timer for it")?;
-    let hearing = Hearing::new(Callbacks {
-        keys: Some(events::key_event),
-        values: Some(events::value_event),
-        clients: Some(events::client_changed),
-        turns: Some(turns::turned),
-    });
+    let hearing = Hearing::new(
+        (Some(events::key_event), Some(events::value_event)),
+        (Some(events::client_changed), Some(turns::turned)),
+    );
     let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), hearing);
     home::install(module).map_err(|InUse| "it is loaded already, and running".into())
 }
 
-fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
+fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     shield::tell_the_log();
     thread::is_this();
     let server = version::check()?;
@@ -136,10 +129,11 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         let name = command.to_string_lossy();
         return Err(format!(
             "this server has no command {name}, which locks are replicated by: see rename-command"
-        )
-        .into());
+        ));
     }
-    config::refuse_words(words)?;
+    if let Some(word) = words.first() {
+        return Err(config::no_words(word.bytes()));
+    }
     // SAFETY: the server wrote the address once, and is asked for nothing else. The context lives. This sets
     // all options at once.
     unsafe {
@@ -147,8 +141,8 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         api::set_module_options(ctx.raw(), options(server, known));
     }
     install(ctx, server)?;
-    describe::add_acl_category(ctx, table.name);
-    (table.commands)(&Registrar(ctx))?;
+    describe::add_acl_category(ctx, NAME);
+    crate::add_commands(&Registrar(ctx))?;
     if !info::offer(ctx) {
         return Err("the server does not take its statistics".into());
     }
@@ -172,38 +166,8 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         _ = home::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
     events::subscribe(ctx, server)
-        .map_err(|what| format!("the server does not let it hear of {what}").into())
+        .map_err(|what| format!("the server does not let it hear of {what}"))
 }
-
-/// Defines where the server enters a module with this table.
-macro_rules! entries {
-    ($table:expr) => {
-        const TABLE: $crate::server::ModuleTable = $table;
-
-        /// Called by the server's loader.
-        ///
-        /// # Safety
-        /// Called by nothing else.
-        #[allow(unsafe_code)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn RedisModule_OnLoad(
-            ctx: *mut redis_module::raw::RedisModuleCtx,
-            argv: *mut *mut redis_module::raw::RedisModuleString,
-            argc: std::ffi::c_int,
-        ) -> std::ffi::c_int {
-            // SAFETY: all of it comes from the loader.
-            unsafe { $crate::server::load(&TABLE, ctx, argv, argc) }
-        }
-
-        /// Called by the server when it unloads the module.
-        #[allow(unsafe_code)]
-        #[unsafe(no_mangle)]
-        pub extern "C" fn RedisModule_OnUnload() -> std::ffi::c_int {
-            $crate::server::unload()
-        }
-    };
-}
-pub(crate) use entries;
 
 #[cfg(test)]
 mod tests {

@@ -40,5 +40,4 @@ mod version;
 mod wait;
 mod waiting_name;
 
-pub(crate) use load::entries;
-pub use load::{ModuleTable, load, unload};
+pub use command::Registrar;

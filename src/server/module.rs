@@ -27,31 +27,22 @@ pub struct Module {
     /// The locks. Borrowed in this file alone.
     locks: RefCell<Locks>,
     /// Has a panic cut something short?
-    cut_short: Cell<bool>,
-    is_master: Cell<bool>,
+    pub cut_short: Cell<bool>,
+    pub is_master: Cell<bool>,
     /// The only context that is good for writing outside of a command.
     own: OwnCtx,
     pub waiting: BlockedClients,
-    /// Waiters that the server is about to send away by itself.
     pub sent_on: SentOn,
-    /// Rings when something is due.
     pub timer: Timer,
     pub jobs: Jobs,
-    /// What the server has been asked to tell us of.
     pub hearing: Hearing,
-    /// Who hears what we announce.
     pub audience: Audience,
-    /// What the server has found expired.
     pub expired: Expired,
     pub server: Server,
-    /// The cluster that it is a node of, if it is one.
     pub cluster: Cluster,
-    /// Which commands are other modules'.
     pub origins: Origins,
     pub rights: Rights,
-    /// What the server's log is told.
     pub reports: Reports,
-    /// Words that are written and replicated time and again.
     pub words: Words,
 }
 
@@ -78,7 +69,7 @@ impl Module {
             server,
             cluster: Cluster::new(flags.cluster()),
             origins: Origins::default(),
-            rights: Rights::new(),
+            rights: Rights::new(flags.cluster()),
             reports: Reports::default(),
             words: Words::new(),
         }
@@ -107,25 +98,11 @@ impl Module {
         self.locks.try_borrow_mut().is_err()
     }
 
-    pub fn is_master(&self) -> bool {
-        self.is_master.get()
-    }
-
-    /// The server is a master now, or a replica.
-    pub fn has_role(&self, master: bool) {
-        self.is_master.set(master);
-    }
-
     /// A panic has cut something short. What is left to do is done in a moment: others may wait for it.
     pub fn see_to_the_rest(&self) {
         self.cut_short.set(true);
         let now = clock::now();
         self.ring_at(Some(now.plus(RECOVERY)), now);
-    }
-
-    /// Has a panic cut something short since this was last asked?
-    pub fn take_cut_short(&self) -> bool {
-        self.cut_short.take()
     }
 
     /// Sets the timer to when something is due next.
@@ -139,7 +116,7 @@ impl Module {
     pub fn ring_at(&self, due: Option<Ms>, now: Now) {
         if due.is_some() {
             // At the beginning of a turn it is looked at whether the timer has rung.
-            self.hearing.ask_for_turns(self.own());
+            self.hearing.turns.ask_for(self.own());
         }
         self.timer.set(due, now);
     }
@@ -147,8 +124,8 @@ impl Module {
     /// Has the server call us when it is through with what it is doing: at the very end of that, if it
     /// can do so and `at_once` asks for it, or else in the next turn of its loop.
     pub fn ask_for_a_turn(&self, at_once: bool) {
-        let has_job =
-            self.jobs.is_ahead() || (at_once && self.is_master() && self.jobs.ask(self.own()));
+        let has_job = self.jobs.is_ahead.get()
+            || (at_once && self.is_master.get() && self.jobs.ask(self.own()));
         // Where no job is to be had, the timer does it.
         if !has_job {
             self.set_timer(clock::now());

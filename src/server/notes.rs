@@ -69,29 +69,23 @@ impl Module {
         }
         let now = clock::now();
         match note {
-            Note::Touched(keys) => {
-                self.change_alone(|locks| {
-                    for (db, key) in keys {
-                        let name = NameRef { db: *db, key };
-                        if locks.concerns(name) {
-                            locks.touched(name.keep(), now);
-                        }
-                    }
-                })?;
-                self.set_timer(now);
-            }
-            Note::Again(db, key) => {
-                let name = NameRef { db: *db, key };
-                self.change_alone(|locks| {
+            Note::Touched(keys) => self.change_alone(|locks| {
+                for (db, key) in keys {
+                    let name = NameRef { db: *db, key };
                     if locks.concerns(name) {
-                        locks.waiting_mut().note(name.keep());
+                        locks.touched(name.keep(), now);
                     }
-                })?;
-                self.set_timer(now);
-            }
+                }
+            })?,
+            Note::Again(db, key) => self.change_alone(|locks| {
+                let name = NameRef { db: *db, key };
+                if locks.concerns(name) {
+                    locks.waiting_mut().note(name.keep());
+                }
+            })?,
             Note::Flushed(db) => {
                 // A replica's keys may only be read anew, from its master.
-                let is_master = self.is_master();
+                let is_master = self.is_master.get();
                 self.change_alone(|locks| {
                     if is_master {
                         locks.lost_by_flush(*db, now);
@@ -99,44 +93,36 @@ impl Module {
                     locks.flushed(*db);
                 })?;
                 self.ask_for_a_turn(true);
+                return Ok(());
             }
             Note::Swapped(one, other) => {
                 self.change_alone(|locks| locks.swapped(*one, *other))?;
                 self.ask_for_a_turn(true);
+                return Ok(());
             }
-            Note::Loaded => {
-                self.change_alone(|locks| locks.took_over(now))?;
-                self.set_timer(now);
-            }
+            Note::Loaded => self.change_alone(|locks| locks.took_over(now))?,
             Note::ConnectionClosed(client) => {
                 if self.change_alone(|locks| locks.closed(*client))? {
                     self.ring_at(Some(0), now);
                 }
+                return Ok(());
             }
-            Note::WaiterEnded { ticket, cut_off } => {
-                self.waiter_ended(*ticket, *cut_off)?;
-                self.set_timer(now);
-            }
-            Note::SlotsLeft(ranges) => {
-                self.change_alone(|locks| locks.slots_left(ranges))?;
-                // What is remembered of them is forgotten in portions.
-                self.set_timer(now);
-            }
+            Note::WaiterEnded { ticket, cut_off } => self.waiter_ended(*ticket, *cut_off)?,
+            // What is remembered of them is forgotten in portions.
+            Note::SlotsLeft(ranges) => self.change_alone(|locks| locks.slots_left(ranges))?,
             Note::ModuleChange { name, loaded } => {
                 self.origins.forget();
                 self.audience.changed(name, *loaded);
+                return Ok(());
             }
-            Note::SettingsChanged => {
-                let (limits, classes) = (config::limits(), config::classes());
-                self.change_alone(|locks| {
-                    locks.set_limits(limits, now);
-                    locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
-                })?;
-                // Those who wait may have to be sent away.
-                self.set_timer(now);
-            }
+            // Those who wait may have to be sent away.
+            Note::SettingsChanged => self.change_alone(|locks| {
+                locks.set_limits(config::limits(), now);
+                let classes = config::classes();
+                locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
+            })?,
             Note::RoleChanged { master } => {
-                self.has_role(*master);
+                self.is_master.set(*master);
                 self.change_alone(|locks| {
                     if *master {
                         locks.took_over(now);
@@ -144,9 +130,9 @@ impl Module {
                         locks.stepped_down();
                     }
                 })?;
-                self.set_timer(now);
             }
         }
+        self.set_timer(now);
         Ok(())
     }
 

@@ -7,23 +7,12 @@
 use super::clock;
 use super::ffi::{Text, api};
 use super::module::Module;
-use crate::lock::{Asker, Message};
+use crate::lock::Message;
 
 /// How much is published in one turn of the server's loop, counted in messages and receivers.
 const PORTION: usize = 256;
 
 impl Module {
-    /// Why this must not be published for the user who has asked, in the server's words.
-    pub fn publishing_denial(
-        &self,
-        asker: &Asker,
-        channel: &Text<'_>,
-        text: &Text<'_>,
-    ) -> Option<String> {
-        let command = if self.cluster.is_on() { c"spublish" } else { c"publish" };
-        (self.rights).publishing_denial(asker, command, channel, text)
-    }
-
     /// Publishes some of the messages that are due. Other modules may hear of them, and do anything.
     pub fn publish(&self) {
         let mut left = PORTION;
@@ -37,7 +26,7 @@ impl Module {
     /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it.
     fn send(&self, message: &Message) -> usize {
         let (channel, text) = (Text::new(&message.channel), Text::new(&message.text));
-        if self.publishing_denial(&message.asker, &channel, &text).is_some() {
+        if self.rights.publishing_denial(&message.asker, &channel, &text).is_some() {
             return 0;
         }
         let (own, in_cluster) = (self.own().raw(), self.cluster.is_on());

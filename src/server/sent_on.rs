@@ -24,16 +24,13 @@ const PAUSE: Ms = 100;
 /// is on its way here. Looks and not time, because a server that stood still has not come by.
 const LOOKS: u8 = 15;
 
-/// The room for this many replies is kept.
-const ROOM: usize = 64;
-
 /// The waiters that are left to the server, and those whose reply waits.
 #[derive(Default)]
 pub struct SentOn {
     /// How often we have looked at each that is left to the server.
     looks: RefCell<BTreeMap<Ticket, u8>>,
     /// The waiters whose reply waits for the end of the turn.
-    waiting: RefCell<Vec<Ticket>>,
+    pub waiting: RefCell<Vec<Ticket>>,
     next_look: Cell<Ms>,
     /// What was found last, and when: many waiters of one slot cost one question.
     found: Cell<Option<(Ms, slot::Slot, bool)>>,
@@ -61,25 +58,6 @@ impl SentOn {
         let count = looks.entry(ticket).or_default();
         *count = count.saturating_add(1);
         *count <= LOOKS
-    }
-
-    /// These replies wait for the end of the turn.
-    pub fn until_the_end_of_the_turn(&self, tickets: &[Ticket]) {
-        self.waiting.borrow_mut().extend(tickets);
-    }
-
-    /// The waiters whose reply has waited for the end of the turn.
-    pub fn take_waiting(&self) -> Vec<Ticket> {
-        self.waiting.take()
-    }
-
-    /// These have been replied to: their memory is good for the next ones.
-    pub fn keep_room(&self, mut replied: Vec<Ticket>) {
-        replied.clear();
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.is_empty() && replied.capacity() <= ROOM {
-            *waiting = replied;
-        }
     }
 
     /// This waiter has come to its end.

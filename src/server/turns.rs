@@ -42,8 +42,14 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
             module.set_timer(clock::now());
         }
         module.ring();
-        let needs_keys = || module.read(|locks| locks.remember_nothing(None)) != Ok(true);
-        (module.hearing).give_back(module.own(), || module.needs_values(), needs_keys);
+        if module.hearing.is_too_much() {
+            if !module.needs_values() {
+                module.hearing.values.give_back(module.own());
+            }
+            if module.read(|locks| locks.remember_nothing(None)) == Ok(true) {
+                module.hearing.keys.give_back(module.own());
+            }
+        }
     });
 }
 
@@ -59,7 +65,7 @@ impl Module {
             self.ring_at(Some(0), now);
         }
         if self.timer.rings(now) {
-            self.jobs.rely_on_none();
+            self.jobs.is_ahead.set(false);
             self.publish();
             self.tick(false);
         }
@@ -75,7 +81,7 @@ impl Module {
             turn.is_job = is_job;
             locks.tick(&mut turn);
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
-            if self.take_cut_short() {
+            if self.cut_short.take() {
                 locks.waiting_mut().note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
@@ -122,7 +128,7 @@ impl Module {
             // A server that writes a reply at once leaves its client blocked until the end of the turn. Should
             // it become a replica in that turn, or the client's slot leave, it would send a second reply.
             if self.server.replies_stay() {
-                self.sent_on.until_the_end_of_the_turn(&to_reply);
+                self.sent_on.waiting.borrow_mut().extend(&to_reply);
             } else {
                 to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
             }
@@ -134,22 +140,19 @@ impl Module {
     /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server
     /// has not sent away, and is not about to, get the reply that waited for this.
     fn end_turn(&self) {
-        let waiting = self.sent_on.take_waiting();
+        let waiting = self.sent_on.waiting.take();
         if waiting.is_empty() {
             return;
         }
-        if self.cluster.is_on() {
-            let now = clock::now();
-            for &ticket in &waiting {
-                if !self.leave_to_server(ticket, now) {
-                    self.waiting.wake(ticket);
-                }
+        let (now, in_cluster) = (clock::now(), self.cluster.is_on());
+        for ticket in waiting {
+            if !in_cluster || !self.leave_to_server(ticket, now) {
+                self.waiting.wake(ticket);
             }
-            self.set_timer(now);
-        } else {
-            waiting.iter().for_each(|&ticket| self.waiting.wake(ticket));
         }
-        self.sent_on.keep_room(waiting);
+        if in_cluster {
+            self.set_timer(now);
+        }
     }
 
     /// Is the server about to send this waiter away?

@@ -14,9 +14,8 @@ use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, call, reply, shield};
 use super::home;
 use super::inbox::Note;
 use super::module::Module;
-use super::rights::Asker;
-use crate::lock::{Locks, Ticket, WaitOutcome};
-use crate::protocol::{Reply, Spec};
+use crate::lock::{AskedBy, Locks, Ticket, WaitOutcome};
+use crate::protocol::Reply;
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
 pub fn block(
@@ -24,14 +23,14 @@ pub fn block(
     ctx: Ctx<'_>,
     key: &[u8],
     ticket: Ticket,
-    spec: &Spec,
+    command: AskedBy,
     in_words: fn(WaitOutcome<'_>) -> Reply,
 ) -> bool {
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
-    module.hearing.ask_for_values(ctx);
-    module.hearing.ask_for_turns(ctx);
+    module.hearing.values.ask_for(ctx);
+    module.hearing.turns.ask_for(ctx);
     let text = module.waiting.last_name.of(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
@@ -52,8 +51,8 @@ pub fn block(
     if handle.is_null() {
         return false;
     }
-    let (command, keys) = (spec.name, spec.keys());
-    let asker = call::user_name(ctx).map(|user| Asker { user, command, keys });
+    let user = call::user_name(ctx);
+    let asker = user.map(|user| module.rights.asker_named(user.bytes(), command));
     let (client, sent_off) = (ctx.client(), Cell::default());
     let waiting = BlockedClient { handle, client, asker, in_words, sent_off };
     // SAFETY: the handle is good until `end`, by which the client is removed.
@@ -79,8 +78,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     shield("an answer", defect, || {
         let tell = |module: &Module| {
             let ticket = Ticket::try_from(data.addr()).ok()?;
-            let reply = to_be_told(module, ticket)?;
-            reply::send(ctx, reply);
+            reply::send(ctx, to_be_told(module, ticket)?);
             Some(())
         };
         if home::with(tell).is_none() {
@@ -92,7 +90,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 
 /// What a client is to be told now; nothing if it has been told already.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
-    let in_words = module.waiting.in_words(ticket)?;
+    let in_words = module.waiting.get(ticket, |client| client.in_words)?;
     let tell = |locks: &mut Locks| {
         let reply = locks.outcome(ticket).map(in_words);
         if module.server.replies_stay() {
@@ -105,7 +103,7 @@ fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
         // once. Should that change grant it the lock, its client does not hear of it.
         Err(_) => {
-            module.waiting.send_off(ticket);
+            module.waiting.get(ticket, |client| client.sent_off.set(true));
             Some(in_words(WaitOutcome::TimedOut))
         }
     }

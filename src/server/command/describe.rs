@@ -80,7 +80,7 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
         since: c"1.0.0".as_ptr(),
         history: null_mut(),
         tips: null(),
-        arity: arity(spec),
+        arity: spec.arity(),
         key_specs: key_specs.as_mut_ptr(),
         args: arguments.as_mut_ptr(),
     };
@@ -89,51 +89,34 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
     unsafe { api::set_command_info(command, &raw const info) == OK }
 }
 
-/// As the server has it: negative if there may be more words.
-fn arity(spec: &Spec) -> i32 {
-    let (least, more) = spec.arity();
-    let words = i32::try_from(least).unwrap_or_default();
-    if more { words.saturating_neg() } else { words }
-}
-
 /// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which
 /// the server asks for rights, and that of the first alone, by which it routes.
 fn key_specs(spec: &Spec) -> [raw::RedisModuleCommandKeySpec; 3] {
-    let nothing = zeroed_key_spec();
+    let (nothing, one_at) = (zeroed_key_spec(), |place| one_key(place, spec.access));
     match spec.keys() {
         KeyPositions::None => [nothing; 3],
-        KeyPositions::First => [key_at(1, spec.access), nothing, nothing],
-        KeyPositions::Counted => [counted_keys(spec.access), key_at(2, spec.access), nothing],
+        KeyPositions::First => [one_at(1), nothing, nothing],
+        KeyPositions::Counted => {
+            let mut counted = one_at(1);
+            counted.find_keys_type =
+                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+            counted.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+                keynumidx: 0,
+                firstkey: 1,
+                keystep: 1,
+            };
+            [counted, one_at(2), nothing]
+        }
     }
 }
 
-fn key_at(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
-    let mut described = keys_from(place, access);
-    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    described.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-        lastkey: 0,
-        keystep: 1,
-        limit: 0,
-    };
-    described
-}
-
-fn counted_keys(access: Access) -> raw::RedisModuleCommandKeySpec {
-    let mut described = keys_from(1, access);
-    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-    described.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
-        keynumidx: 0,
-        firstkey: 1,
-        keystep: 1,
-    };
-    described
-}
-
-fn keys_from(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
+fn one_key(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
     let mut described = zeroed_key_spec();
     described.flags = u64::from(flags(access));
     described.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     described.bs.index.pos = place;
+    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    described.fk.range.keystep = 1;
     described
 }
 
@@ -189,8 +172,8 @@ fn argument(
         token: argument.token.map_or(null(), CStr::as_ptr),
         summary: argument.summary.as_ptr(),
         since: argument.since.map_or(null(), CStr::as_ptr),
-        flags: flag(argument.optional, ARGUMENT_OPTIONAL)
-            | flag(argument.multiple, ARGUMENT_MULTIPLE),
+        flags: if argument.optional { ARGUMENT_OPTIONAL } else { 0 }
+            | if argument.multiple { ARGUMENT_MULTIPLE } else { 0 },
         ..last_argument()
     };
     if let Kind::OneOf(parts) | Kind::Block(parts) = argument.kind {
@@ -199,10 +182,6 @@ fn argument(
         inside.push(parts);
     }
     described
-}
-
-fn flag(set: bool, flag: c_int) -> c_int {
-    if set { flag } else { 0 }
 }
 
 fn last_argument() -> raw::RedisModuleCommandArg {

@@ -33,13 +33,9 @@ const CANNOT_WAIT: &str = "ERR this server lets no module block a connection tha
 /// Takes the commands of a module that is being loaded.
 pub struct Registrar<'a>(pub(in crate::server) Ctx<'a>);
 
-/// The server did not accept a command.
-#[derive(Debug, thiserror::Error)]
-#[error("the server does not accept the command {0}")]
-pub struct Refused(&'static str);
-
 impl Registrar<'_> {
-    pub fn add<C: Command>(&self) -> Result<(), Refused> {
+    /// Adds a command; on failure, why the module can't be loaded.
+    pub fn add<C: Command>(&self) -> Result<(), String> {
         let (first, last, step) = match C::SPEC.keys() {
             KeyPositions::First => (1, 1, 1),
             // The first alone: the server routes by it, and does not ask us for the others.
@@ -59,7 +55,7 @@ impl Registrar<'_> {
             )
         };
         if created != OK || !describe::describe(self.0, &C::SPEC) {
-            return Err(Refused(C::SPEC.name()));
+            return Err(format!("the server does not accept the command {}", C::SPEC.name()));
         }
         Ok(())
     }
@@ -87,8 +83,8 @@ unsafe extern "C" fn entry<C: Command>(
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let spec = &C::SPEC;
-    let (least, more) = const { C::SPEC.arity() };
-    if argv.len() < least || (argv.len() > least && !more) {
+    let (arity, count) = (const { C::SPEC.arity() }, i32::try_from(argv.len()).unwrap_or(i32::MAX));
+    if count < arity.saturating_abs() || (arity > 0 && count > arity) {
         // SAFETY: the context lives.
         unsafe { api::wrong_arity(ctx.raw()) };
         return;
@@ -99,12 +95,12 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
     };
     // A writable replica lets clients write what its master does not know.
-    if authority == Authority::Writer && !module.is_master() {
+    if authority == Authority::Writer && !module.is_master.get() {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
     // A command that only looks at a key may make us remember it too.
     let positions = const { C::SPEC.keys() };
-    if positions != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
+    if positions != KeyPositions::None && !module.hearing.keys.ask_for(ctx) {
         return reply::send_error(ctx, "ERR this server does not tell modules of changes to keys");
     }
     let mut few = [&[][..]; FEW];
@@ -131,7 +127,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
 }
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
-    module.jobs.rely_on_none();
+    module.jobs.is_ahead.set(false);
     let (now, db) = (clock::now(), ctx.db());
     let its = match C::SPEC.access {
         Access::Oversee => module.own(),
@@ -184,9 +180,9 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         }
         // The server must not be asked to wake a client inside the command that blocks it, so that
         // comes last.
-        Ok(Outcome::Wait { ticket, key, in_words }) => {
+        Ok(Outcome::Wait { ticket, key, command, in_words }) => {
             module.finish(&mut keys, now);
-            let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
+            let is_blocked = wait::block(module, ctx, key, ticket, command, in_words);
             let waits = module.change(|locks| {
                 if is_blocked {
                     // Others have heard of our changes, and what they did then may have decided this request.
@@ -233,7 +229,7 @@ impl Caller for Asking<'_> {
     }
 
     fn may_tie(&self) -> bool {
-        self.ctx.flags().has_connection() && self.module.hearing.ask_for_clients(self.ctx)
+        self.ctx.flags().has_connection() && self.module.hearing.clients.ask_for(self.ctx)
     }
 
     fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault> {
@@ -242,12 +238,12 @@ impl Caller for Asking<'_> {
             return Err(Fault::ChannelElsewhere);
         }
         let (channel, text) = (Text::new(notify.channel), Text::new(notify.text));
-        let denial = (self.module).publishing_denial(&asker, &channel, &text);
+        let denial = (self.module.rights).publishing_denial(&asker, &channel, &text);
         denial.map_or(Ok(()), |why| Err(Fault::NoPermission(why)))
     }
 
     fn has_place(&self) {
-        self.module.hearing.ask_for_values(self.ctx);
+        self.module.hearing.values.ask_for(self.ctx);
     }
 
     fn may_read(&self, name: NameRef<'_>) -> bool {

@@ -22,17 +22,15 @@ pub fn refusal(ctx: Ctx<'_>, keys: &mut ServerKeys<'_>, named: &[&[u8]]) -> Opti
         return Some("CROSSSLOT Keys in request don't hash to the same slot");
     }
     let first = NameRef { db: ctx.db(), key: first };
+    let exists = |key: &&[u8]| {
+        let key = Text::new(key);
+        // SAFETY: the context and the key live.
+        unsafe { api::key_exists(ctx.raw(), key.raw()) != 0 }
+    };
     // While a slot moves its keys are here or there, and only a command whose keys are all here may
     // run here.
-    let may_run =
-        keys.slot_state(first) == SlotState::Settled || named.iter().all(|key| exists(ctx, key));
+    let may_run = keys.slot_state(first) == SlotState::Settled || named.iter().all(exists);
     (!may_run).then_some("TRYAGAIN Multiple keys request during rehashing of slot")
-}
-
-fn exists(ctx: Ctx<'_>, key: &[u8]) -> bool {
-    let key = Text::new(key);
-    // SAFETY: the context and the key live.
-    unsafe { api::key_exists(ctx.raw(), key.raw()) != 0 }
 }
 
 /// The keys of a command within a command, as far as the server knows them. It does not know those of

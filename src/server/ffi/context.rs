@@ -137,12 +137,8 @@ pub fn log_warning(text: &str) {
     log(c"warning", text);
 }
 
-/// A line in the server's log that only tells what has happened.
-pub fn log_notice(text: &str) {
-    log(c"notice", text);
-}
-
-fn log(level: &CStr, text: &str) {
+/// A line in the server's log, of this level.
+pub fn log(level: &CStr, text: &str) {
     let Ok(text) = CString::new(text) else { return };
     // SAFETY: the server wrote the address once; it takes no context too, and the format asks for
     // one text, which is there.

@@ -20,9 +20,6 @@ pub enum Expiry {
     Never,
 }
 
-/// The server's word for no expiry.
-const NO_EXPIRY: i64 = -1;
-
 /// How many sharers a server may look through one by one.
 const FEW: usize = 16;
 
@@ -161,28 +158,17 @@ impl<'a> Key<'a> {
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
         match self.expiry.get() {
+            // Redis 8.2 would look for the value of a key that does not exist.
             None if self.is_nothing() => None,
-            None => self.learn_deadline(),
+            None => {
+                // SAFETY: the key is open. The server says -1 where there is no expiry.
+                let deadline = u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok();
+                self.expiry.set(Some(deadline.map_or(Expiry::Never, Expiry::At)));
+                deadline
+            }
             Some(Expiry::Never) => None,
             Some(Expiry::At(at)) => Some(at),
         }
-    }
-
-    /// When it expires, if it is a lock, as `stored` says: other keys are not asked.
-    pub fn deadline_of(&self, stored: &Stored<'_>) -> Option<Ms> {
-        match (stored, self.expiry.get()) {
-            (Stored::Nothing | Stored::NoLock, _) | (_, Some(Expiry::Never)) => None,
-            (_, Some(Expiry::At(at))) => Some(at),
-            (_, None) => self.learn_deadline(),
-        }
-    }
-
-    /// Asks the server when a key that exists expires. Redis 8.2 would look for the value of one that does not.
-    fn learn_deadline(&self) -> Option<Ms> {
-        // SAFETY: the key is open. The server says -1 where there is no expiry.
-        let deadline = u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok();
-        self.expiry.set(Some(deadline.map_or(Expiry::Never, Expiry::At)));
-        deadline
     }
 
     /// Makes it a string, or another string. Its expiry must be set anew.
@@ -339,7 +325,8 @@ impl<'a> Key<'a> {
         let wanted = match expiry {
             // No caller asks for more: replicas are told of what was asked for.
             Expiry::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
-            Expiry::Never => NO_EXPIRY,
+            // The server's word for no expiry.
+            Expiry::Never => -1,
         };
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.

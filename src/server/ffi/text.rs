@@ -40,23 +40,20 @@ impl<'a> Lent<'a> {
 
 /// A string of the server's: one that it has lent to us, or one of our own.
 #[derive(Clone)]
-pub struct Text<'a>(Storage<'a>);
-
-#[derive(Clone)]
-enum Storage<'a> {
+pub enum Text<'a> {
     Lent(Lent<'a>),
     Own(OwnText),
 }
 
 /// A string that we have made or were given, and free. The server counts how many have it.
-struct OwnText(*mut RawString);
+pub struct OwnText(*mut RawString);
 
 impl Text<'static> {
     /// A new string.
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are there, so many of them; no context means that the server does not free it by itself.
         let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
-        Self(Storage::Own(OwnText(raw)))
+        Self::Own(OwnText(raw))
     }
 
     /// A string that the server has given to us.
@@ -64,14 +61,14 @@ impl Text<'static> {
     /// # Safety
     /// It must be ours alone to free.
     pub unsafe fn given(raw: *mut RawString) -> Self {
-        Self(Storage::Own(OwnText(raw)))
+        Self::Own(OwnText(raw))
     }
 }
 
 impl Text<'_> {
     /// Is it one of the caller's own words?
     pub fn is_lent(&self) -> bool {
-        matches!(self.0, Storage::Lent(_))
+        matches!(self, Self::Lent(_))
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -80,9 +77,9 @@ impl Text<'_> {
     }
 
     pub fn raw(&self) -> *mut RawString {
-        match &self.0 {
-            Storage::Lent(lent) => lent.raw,
-            Storage::Own(own) => own.0,
+        match self {
+            Self::Lent(lent) => lent.raw,
+            Self::Own(own) => own.0,
         }
     }
 }
@@ -137,7 +134,7 @@ impl<'a> Said<'a> {
     fn text_of(self, bytes: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Text<'a> {
         let mut words = self.words.iter().zip(self.strings);
         let found = words.find(|(word, _)| is_it(word));
-        found.map_or_else(|| Text::new(bytes), |(_, &string)| Text(Storage::Lent(string)))
+        found.map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
     }
 }
 
