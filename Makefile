@@ -8,7 +8,7 @@ MODULE := target/release/libredis_lock.so
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW CONFIG PROFILES ARM64 MUTANTS SEED
 
-.PHONY: help build run cluster locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb \
+.PHONY: help build run cluster cli locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb \
         release supply fuzz clean
 
 help: ## list what there is to make
@@ -28,10 +28,13 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 cluster: ## start three masters and three replicas with it, and show a lock that outlasts its master (PORT=7000)
 	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/run cluster
 
-locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
+cli: ## build the command line: target/cli/release/redis-lock
 	@scripts/setup build
-	@cargo build --release --locked --manifest-path clients/locktop/Cargo.toml --target-dir target/locktop
-	@target/locktop/release/locktop --port $(PORT) $(OPTIONS)
+	@cargo build --release --locked --manifest-path clients/cli/Cargo.toml --target-dir target/cli
+
+locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
+	@$(MAKE) --no-print-directory cli
+	@target/cli/release/redis-lock top --port $(PORT) $(OPTIONS)
 
 test: ## run all tests, those on a real server too (ONLY=split: a row or a column of the table in docs/testing.md)
 	@scripts/test
@@ -39,7 +42,7 @@ test: ## run all tests, those on a real server too (ONLY=split: a row or a colum
 test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
 	@scripts/test servers
 
-test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of locktop
+test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of the command line
 	@scripts/test-clients
 
 explore: ## live through every history of some small worlds of the core, in up to ten minutes (LOCK_EXPLORE_WORLD=session)
@@ -70,8 +73,8 @@ lint: ## check format and lints, as CI does
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
 	cargo fmt --check --manifest-path clients/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
-	cargo fmt --check --manifest-path clients/locktop/Cargo.toml
-	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/locktop/Cargo.toml -- -D warnings
+	cargo fmt --check --manifest-path clients/cli/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/cli/Cargo.toml -- -D warnings
 
 instructions: ## count the server's instructions for each operation (CHECK=1: of those that are guarded, as CI does; SERVERS="redis-8.6 valkey-9.1")
 	@scripts/bench instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))

@@ -234,7 +234,7 @@ fn heading_of(version: &str) -> String {
 fn what_is_released_beside_the_packages_has_their_version() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, line) in [
-        ("clients/locktop/Cargo.toml", format!("version = \"{version}\"")),
+        ("clients/cli/Cargo.toml", format!("version = \"{version}\"")),
         (
             "clients/python/src/redis_lock_module/__init__.py",
             format!("__version__ = \"{}\"", in_python(version)),

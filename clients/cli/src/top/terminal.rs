@@ -1,11 +1,11 @@
 //! The page in a terminal, until its user quits.
 
+use super::options::Options;
+use super::page::{View, room};
+use super::table::{Row, Sort, order};
+use super::watch::{Watch, Wish};
 use crate::cluster::Servers;
-use crate::options::Options;
-use crate::page::{View, room};
 use crate::server::Trouble;
-use crate::table::{Row, Sort, order};
-use crate::watch::{Watch, Wish};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -104,7 +104,7 @@ fn refresh(
 ) -> Result<(), Trouble> {
     let mut connected = match server.take() {
         Some(connected) => connected,
-        None => Servers::connect(options)?,
+        None => Servers::connect(&options.place, options.node, options.all)?,
     };
     let done = watch.refresh(&mut connected, wish);
     match done {
@@ -194,7 +194,7 @@ impl<'a> Screen<'a> {
             false => format!(" every {:.1} s", self.options.interval.as_secs_f64()),
         };
         View {
-            place: format!("{} db {}", self.options.place(), self.options.db),
+            place: format!("{} db {}", self.options.place.name(), self.options.place.db),
             corner,
             watch: &self.watch,
             rows: &self.rows,
@@ -278,6 +278,7 @@ impl<'a> Screen<'a> {
 mod tests {
     use super::*;
     use crate::lock::Lock;
+    use crate::place::Environment;
     use ratatui::crossterm::event::KeyEvent;
 
     fn screen(options: &Options) -> (Screen<'_>, Receiver<Option<Wish>>) {
@@ -286,7 +287,7 @@ mod tests {
     }
 
     fn options() -> Options {
-        Options::read([], None).unwrap().unwrap()
+        Options::read([], Environment::default()).unwrap().unwrap()
     }
 
     fn press(screen: &mut Screen<'_>, key: KeyCode) -> bool {

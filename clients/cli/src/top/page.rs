@@ -1,8 +1,8 @@
 //! The page: what stands where.
 
-use crate::lines::{ROOM_FOR_CLIENTS, columns, holder, lock_line, waiter};
-use crate::table::{Row, Sort};
-use crate::watch::{Round, Watch};
+use super::lines::{ROOM_FOR_CLIENTS, columns, holder, lock_line, waiter};
+use super::table::{Row, Sort};
+use super::watch::{Round, Watch};
 use crate::words::{count, cut, escaped, fine_time, fitting, padded, rate, time, width};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -350,8 +350,8 @@ pub fn text(view: &View<'_>, columns: u16, height: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Counters;
     use crate::lock::{From, Holder, Lock, Waiter};
+    use crate::top::counters::Counters;
     use std::time::Duration;
 
     fn waiters(queue: u64) -> Vec<Waiter> {

@@ -1,6 +1,6 @@
 //! All masters of a cluster, asked as if they were one server.
 
-use crate::options::Options;
+use crate::place::Place;
 use crate::server::{Asked, Look, Master, Server, Trouble};
 use std::collections::BTreeMap;
 
@@ -10,28 +10,23 @@ pub struct Servers<S = Server> {
 }
 
 impl Servers {
-    /// Connects to the server, and to the other masters if it is in a cluster.
-    pub fn connect(options: &Options) -> Result<Servers, Trouble> {
-        let mut first = Server::connect(options)?;
+    /// Connects to the server, and to the other masters if it is in a cluster, unless `node` means this one alone.
+    pub fn connect(place: &Place, node: bool, all: bool) -> Result<Servers, Trouble> {
+        let mut first = Server::connect(place, all)?;
         // Asked for only there: a user needs one right less elsewhere.
         let is_in_cluster = first.info()?.contains("_mode:cluster");
-        let masters = match is_in_cluster && !options.node {
+        let masters = match is_in_cluster && !node {
             true => first.masters()?.filter(|masters| !masters.is_empty()),
             false => None,
         };
         let Some(masters) = masters else {
-            let alone =
-                Master { host: String::new(), port: options.port, slots: vec![0..=u16::MAX] };
+            let alone = Master { host: String::new(), port: place.port, slots: vec![0..=u16::MAX] };
             return Ok(Servers { nodes: vec![(first, alone)] });
         };
         let mut nodes = Vec::new();
         for master in masters {
-            let mut its = options.clone();
-            (its.port, its.socket) = (master.port, None);
-            if !master.host.is_empty() {
-                its.host.clone_from(&master.host);
-            }
-            nodes.push((Server::connect(&its)?, master));
+            let host = if master.host.is_empty() { &place.host } else { &master.host };
+            nodes.push((Server::connect(&place.at(host, master.port), all)?, master));
         }
         Ok(Servers { nodes })
     }
@@ -41,6 +36,17 @@ impl<S> Servers<S> {
     fn node(&mut self, at: usize) -> Result<&mut S, Trouble> {
         let node = self.nodes.get_mut(at).map(|(server, _)| server);
         node.ok_or_else(|| Trouble::Gone("a node has left".to_owned()))
+    }
+
+    /// The masters.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut S> {
+        self.nodes.iter_mut().map(|(server, _)| server)
+    }
+
+    /// The master that has this key.
+    pub fn with(&mut self, name: &[u8]) -> Result<&mut S, Trouble> {
+        let at = self.of(name);
+        self.node(at)
     }
 
     /// Which of the masters has this key?

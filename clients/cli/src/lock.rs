@@ -181,7 +181,7 @@ fn waiter(reply: &Value) -> Option<Waiter> {
 }
 
 /// Names and values: in turn in RESP2, a map in RESP3.
-fn fields(reply: &Value) -> Option<Vec<(&[u8], &Value)>> {
+pub fn fields(reply: &Value) -> Option<Vec<(&[u8], &Value)>> {
     match reply {
         Value::Map(pairs) => {
             pairs.iter().map(|(name, value)| Some((bytes(name)?, value))).collect()
@@ -202,7 +202,7 @@ fn list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-fn bytes(value: &Value) -> Option<&[u8]> {
+pub fn bytes(value: &Value) -> Option<&[u8]> {
     match value {
         Value::BulkString(bytes) => Some(bytes),
         Value::SimpleString(text) => Some(text.as_bytes()),
@@ -210,12 +210,12 @@ fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+pub fn text(value: &Value) -> Option<String> {
     bytes(value).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// None of nil, and of -1, which is "without an end".
-fn number(value: &Value) -> Option<u64> {
+pub fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,

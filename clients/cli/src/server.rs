@@ -1,12 +1,13 @@
 //! What is asked of the server, and what is wrong if it does not say.
 
 use crate::lock::Lock;
-use crate::options::Options;
+use crate::place::{Place, Sentinels};
 use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo,
 };
 use redis::{
-    ClientTlsConfig, ErrorKind, RedisError, RedisResult, TlsCertificates, Value, cmd, pipe,
+    ClientTlsConfig, Cmd, ErrorKind, RedisError, RedisResult, TlsCertificates, Value, cmd, pipe,
 };
 use std::fmt::{Display, Formatter};
 use std::fs;
@@ -62,7 +63,7 @@ impl Display for Trouble {
             ),
             Trouble::NoRight { command, said } => write!(
                 to,
-                "this user may not run {command} ({said}). What locktop takes: \
+                "this user may not run {command} ({said}). What this takes: \
                  ACL SETUSER <user> +info +lock.scan +lock.info, in a cluster +cluster|slots, and %R~* for the keys"
             ),
             Trouble::Refused { command, said } => {
@@ -79,64 +80,133 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects, logs in and chooses the database.
-    pub fn connect(options: &Options) -> Result<Server, Trouble> {
-        let gone = |error: RedisError| match error.kind() {
-            ErrorKind::AuthenticationFailed => Trouble::Refused {
-                command: "AUTH",
-                said: "wrong user or password (--user, --pass or REDISCLI_AUTH)".to_owned(),
-            },
-            _ => trouble("the connection", &error),
-        };
-        let address = address(options).map_err(gone)?;
-        let client = match options.tls {
-            true => Client::build_with_tls(address, certificates(options)?),
-            false => Client::open(address),
-        };
-        let client = client.map_err(gone)?;
-        let connection = client.get_connection_with_timeout(PATIENCE).map_err(gone)?;
-        connection.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
-        connection.set_write_timeout(Some(PATIENCE)).map_err(gone)?;
-        Ok(Server { connection, all: options.all })
+    /// Connects, logs in and chooses the database. The scan goes by `all` strings that expire, or by locks alone.
+    pub fn connect(place: &Place, all: bool) -> Result<Server, Trouble> {
+        // In RESP3 a map is no list.
+        let connection = connect(place, PATIENCE, ProtocolVersion::RESP3)?;
+        Ok(Server { connection, all })
+    }
+
+    /// Anything else.
+    pub fn ask(&mut self, command: &'static str, question: &Cmd) -> Result<Value, Trouble> {
+        question.query(&mut self.connection).map_err(|error| trouble(command, &error))
     }
 }
 
-fn address(options: &Options) -> RedisResult<ConnectionInfo> {
-    let mut login = RedisConnectionInfo::default().set_db(options.db).set_skip_set_lib_name();
-    if let Some(user) = &options.user {
+impl Server {
+    /// `LOCK.INFO` of each of them, in one pipeline.
+    pub fn infos(&mut self, names: &[Vec<u8>]) -> Result<Vec<RedisResult<Value>>, Trouble> {
+        let mut questions = pipe();
+        for name in names {
+            questions.cmd("LOCK.INFO").arg(name);
+        }
+        let replies = questions.ignore_errors().query(&mut self.connection);
+        replies.map_err(|error| trouble("LOCK.INFO", &error))
+    }
+}
+
+/// Connects, logs in and chooses the database. Each step, and each reply later, may take `patience`.
+pub fn connect(
+    place: &Place,
+    patience: Duration,
+    protocol: ProtocolVersion,
+) -> Result<Connection, Trouble> {
+    if let Some(sentinels) = &place.sentinels {
+        let (host, port) = master_by(sentinels, place, patience)?;
+        return connect(&place.at(&host, port), patience, protocol);
+    }
+    let gone = |error: RedisError| {
+        // As an answer to AUTH, and to HELLO.
+        let is_login = error.kind() == ErrorKind::AuthenticationFailed;
+        if is_login || error.code() == Some("WRONGPASS") {
+            return Trouble::Refused {
+                command: "AUTH",
+                said: "wrong user or password (--url, --user, --pass or REDISCLI_AUTH)".to_owned(),
+            };
+        }
+        trouble("the connection", &error)
+    };
+    let address = address(place, protocol).map_err(gone)?;
+    let client = match place.tls {
+        true => Client::build_with_tls(address, certificates(place)?),
+        false => Client::open(address),
+    };
+    let client = client.map_err(gone)?;
+    let connection = client.get_connection_with_timeout(patience).map_err(gone)?;
+    connection.set_read_timeout(Some(patience)).map_err(gone)?;
+    connection.set_write_timeout(Some(patience)).map_err(gone)?;
+    Ok(connection)
+}
+
+/// Where the master is, by the first Sentinel that says so.
+fn master_by(
+    sentinels: &Sentinels,
+    place: &Place,
+    patience: Duration,
+) -> Result<(String, u16), Trouble> {
+    let mut why = format!("no Sentinel knows the master {}", sentinels.master);
+    for (host, port) in &sentinels.at {
+        let mut sentinel = Place { db: 0, ..place.at(host, *port) };
+        // Most have no password. One that has one has that of the servers.
+        let login = (sentinel.user.take(), sentinel.password.take());
+        let ask = |sentinel: &Place| {
+            let mut connection = connect(sentinel, patience, ProtocolVersion::RESP2)?;
+            let mut question = cmd("SENTINEL");
+            question.arg("GET-MASTER-ADDR-BY-NAME").arg(&sentinels.master);
+            let found: RedisResult<Option<(String, u16)>> = question.query(&mut connection);
+            found.map_err(|error| trouble("SENTINEL", &error))
+        };
+        let mut found = ask(&sentinel);
+        if matches!(&found, Err(Trouble::Refused { said, .. }) if said.starts_with("NOAUTH")) {
+            (sentinel.user, sentinel.password) = login;
+            found = ask(&sentinel);
+        }
+        match found {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            Err(trouble) => why = format!("the Sentinel {host}:{port}: {trouble}"),
+        }
+    }
+    Err(Trouble::Gone(why))
+}
+
+fn address(place: &Place, protocol: ProtocolVersion) -> RedisResult<ConnectionInfo> {
+    let mut login = RedisConnectionInfo::default().set_db(place.db).set_skip_set_lib_name();
+    login = login.set_protocol(protocol);
+    if let Some(user) = &place.user {
         login = login.set_username(user);
     }
-    if let Some(password) = &options.password {
+    if let Some(password) = &place.password {
         login = login.set_password(password);
     }
-    let address = match &options.socket {
+    let address = match &place.socket {
         Some(path) => ConnectionAddr::Unix(path.into()),
-        None if options.tls => ConnectionAddr::TcpTls {
-            host: options.host.clone(),
-            port: options.port,
-            insecure: options.insecure,
+        None if place.tls => ConnectionAddr::TcpTls {
+            host: place.host.clone(),
+            port: place.port,
+            insecure: place.insecure,
             tls_params: None,
         },
-        None => ConnectionAddr::Tcp(options.host.clone(), options.port),
+        None => ConnectionAddr::Tcp(place.host.clone(), place.port),
     };
     Ok(address.into_connection_info()?.set_redis_settings(login))
 }
 
-/// The files that the options name.
-fn certificates(options: &Options) -> Result<TlsCertificates, Trouble> {
+/// The files that are named.
+fn certificates(place: &Place) -> Result<TlsCertificates, Trouble> {
     // A second time it is there already.
     _ = rustls::crypto::ring::default_provider().install_default();
     let read = |file: &String| {
         fs::read(file).map_err(|error| Trouble::Gone(format!("can't read {file}: {error}")))
     };
-    let pair = options.certificate.as_ref().zip(options.key.as_ref());
+    let pair = place.certificate.as_ref().zip(place.key.as_ref());
     let client_tls = match pair {
         Some((certificate, key)) => {
             Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? })
         }
         None => None,
     };
-    let root_cert = options.ca.as_ref().map(read).transpose()?;
+    let root_cert = place.ca.as_ref().map(read).transpose()?;
     Ok(TlsCertificates { client_tls, root_cert })
 }
 
@@ -213,14 +283,7 @@ impl Asked for Server {
     }
 
     fn look(&mut self, names: &[Vec<u8>]) -> Result<Vec<Look>, Trouble> {
-        let mut questions = pipe();
-        for name in names {
-            questions.cmd("LOCK.INFO").arg(name);
-        }
-        let replies: RedisResult<Vec<RedisResult<Value>>> =
-            questions.ignore_errors().query(&mut self.connection);
-        let replies = replies.map_err(|error| trouble("LOCK.INFO", &error))?;
-        replies.into_iter().map(seen).collect()
+        self.infos(names)?.into_iter().map(seen).collect()
     }
 }
 
@@ -241,7 +304,7 @@ fn is_about_a_key(error: &RedisError) -> bool {
     error.code() == Some("NOPERM") && !error.detail().unwrap_or_default().contains("'lock.info'")
 }
 
-fn trouble(command: &'static str, error: &RedisError) -> Trouble {
+pub fn trouble(command: &'static str, error: &RedisError) -> Trouble {
     let Some(code) = error.code() else {
         return Trouble::Gone(if error.is_timeout() {
             format!("no reply within {} s", PATIENCE.as_secs())

@@ -1,41 +1,41 @@
-//! `locktop`: the locks of a server in one screen: who holds them, who waits, and for how long.
+//! `redis-lock top`, which is also called `locktop`: who holds, who waits, and for how long, in one screen.
 //!
 //! It asks by `LOCK.SCAN`, `LOCK.INFO` and `INFO`, a bounded number of keys at each refresh, so that a server with a
 //! million locks is held up no more than one with ten thousand.
 
-mod cluster;
 mod counters;
 mod lines;
-mod lock;
 mod options;
 mod page;
 mod recent;
-mod server;
 mod table;
 mod terminal;
 mod watch;
-mod words;
 
-use cluster::Servers;
-use options::{HELP, Options};
+use crate::cluster::Servers;
+use crate::place::Environment;
+use crate::server::Trouble;
+use crate::{complain, print};
+use options::{Options, help};
 use page::View;
-use server::Trouble;
-use std::io::{IsTerminal, Write, stdout};
+use std::env;
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
-use std::{env, thread};
+use std::thread;
 use table::Sort;
 use watch::{Watch, Wish};
 
-fn main() -> ExitCode {
-    let options = match Options::read(env::args().skip(1), env::var("REDISCLI_AUTH").ok()) {
+/// Shows the locks until its user quits, or once.
+pub fn top(words: impl IntoIterator<Item = String>) -> ExitCode {
+    let options = match Options::read(words, Environment::read()) {
         Ok(Some(options)) => options,
-        Ok(None) => return print(HELP),
-        Err(wrong) => return complain(&format!("{wrong} (locktop -h)"), 2),
+        Ok(None) => return print(&help()),
+        Err(wrong) => return complain(&format!("{wrong} (redis-lock top -h)"), 2),
     };
     if options.once {
         return match once(&options) {
             Ok(page) => print(&page),
-            Err(trouble) => complain(&format!("{}: {trouble}", options.place()), 1),
+            Err(trouble) => complain(&format!("{}: {trouble}", options.place.name()), 1),
         };
     }
     if !stdout().is_terminal() {
@@ -56,7 +56,7 @@ fn once(options: &Options) -> Result<String, Trouble> {
         keys: options.keys,
         patience: options.interval,
     };
-    let mut server = Servers::connect(options)?;
+    let mut server = Servers::connect(&options.place, options.node, options.all)?;
     let mut watch = Watch::default();
     watch.refresh(&mut server, &wish)?;
     thread::sleep(options.interval);
@@ -65,7 +65,7 @@ fn once(options: &Options) -> Result<String, Trouble> {
     let rows = watch.table.rows();
     let rows = rows.get(..50).unwrap_or(rows);
     let view = View {
-        place: format!("{} db {}", options.place(), options.db),
+        place: format!("{} db {}", options.place.name(), options.place.db),
         corner: String::new(),
         watch: &watch,
         rows,
@@ -77,17 +77,4 @@ fn once(options: &Options) -> Result<String, Trouble> {
     let width = env::var("COLUMNS").ok().and_then(|width| width.parse().ok()).unwrap_or(120);
     let text = page::text(&view, width, page::height(rows.len()));
     Ok(text.trim_end().to_owned() + "\n")
-}
-
-fn print(text: &str) -> ExitCode {
-    match stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader has gone: it has had enough.
-        Err(_) => ExitCode::FAILURE,
-    }
-}
-
-fn complain(why: &str, code: u8) -> ExitCode {
-    eprintln!("locktop: {why}");
-    ExitCode::from(code)
 }

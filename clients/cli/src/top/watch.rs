@@ -1,9 +1,9 @@
 //! What a refresh asks the server: always about as much, however many locks there are.
 
-use crate::counters::Counters;
-use crate::recent::Recent;
+use super::counters::Counters;
+use super::recent::Recent;
+use super::table::{Row, Sort, Table};
 use crate::server::{Asked, Look, Trouble};
-use crate::table::{Row, Sort, Table};
 use std::time::{Duration, Instant};
 
 /// How many keys a call of `LOCK.SCAN` walks, and of how many locks `LOCK.INFO` is said in one pipeline. The server does

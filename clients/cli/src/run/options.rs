@@ -1,0 +1,223 @@
+//! The words behind `redis-lock run`.
+
+use crate::place::{self, Environment, Place, Said};
+use crate::times::length;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+/// What `-h` says.
+pub fn help() -> String {
+    format!("{ABOVE}{}{BELOW}", place::HELP)
+}
+
+const ABOVE: &str = "\
+redis-lock run KEY [OPTIONS] -- COMMAND [ARGUMENT ...]: runs a command while it holds the lock KEY
+
+  --ttl 30s        how long the hold lasts without a renewal; it is renewed at a third of that (30s; 1s at least)
+  --wait 5m        waits for the lock so long; without it as long as it takes
+  --no-wait        does not wait
+  --hold 55s       keeps the lock so long from the grant, also when the command ends sooner: for a job that runs once
+                   a period. Does not wait, unless --wait says so
+  --shared         shares the lock with others who also share it
+  --limit N        shares it while fewer than N others do
+  --on-lost HOW    what is done to the command if the lock is lost: term (TERM, and KILL a margin later), kill, or
+                   ignore (term)
+
+";
+
+const BELOW: &str = "
+The command finds LOCK_KEY, LOCK_OWNER and the fencing token FENCE in its environment. It and all that it has started
+are ended before the hold is over; what it leaves running is ended when it ends. The margin is a tenth of the ttl,
+between 100ms and 5s: TERM three margins before the end of the hold, KILL two.
+
+Status: the command's, or 128 + n if signal n ended it; 75 if the lock was not acquired, 76 if it was lost,
+126 or 127 if the command could not be started, 64 if these words make no sense.
+";
+
+/// What was said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The server.
+    pub place: Place,
+    /// The lock.
+    pub key: Vec<u8>,
+    /// `--ttl`
+    pub ttl: Duration,
+    /// How long to wait; None: as long as it takes. Zero: not at all.
+    pub wait: Option<Duration>,
+    /// `--hold`
+    pub hold: Duration,
+    /// Alone, or with whom.
+    pub mode: Mode,
+    /// `--on-lost`
+    pub on_lost: OnLost,
+    /// What to run.
+    pub command: Vec<OsString>,
+}
+
+/// How the lock is held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// By one alone.
+    Alone,
+    /// `--shared`
+    Shared,
+    /// `--limit`
+    Limit(u64),
+}
+
+/// What is done to the command if the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OnLost {
+    /// `TERM`, and `KILL` a margin later.
+    Term,
+    /// `KILL` at once.
+    Kill,
+    /// Nothing.
+    Ignore,
+}
+
+impl Options {
+    /// None if help is asked for.
+    pub fn read(
+        words: impl IntoIterator<Item = OsString>,
+        environment: Environment,
+    ) -> Result<Option<Options>, String> {
+        let (mut said, mut key, mut mode) = (Said::default(), None, Mode::Alone);
+        let (mut ttl, mut hold) = (Duration::from_secs(30), Duration::ZERO);
+        let (mut wait, mut no_wait, mut on_lost) = (None, false, OnLost::Term);
+        let mut words = words.into_iter();
+        let mut command = Vec::new();
+        while let Some(word) = words.next() {
+            let Some(text) = word.to_str() else {
+                take_key(&mut key, word)?;
+                continue;
+            };
+            let mut next = || {
+                let said = words.next().and_then(|said| said.into_string().ok());
+                said.ok_or(format!("{text} takes a value"))
+            };
+            let mut time = || {
+                let said = next()?;
+                length(&said).ok_or(format!("{text} can't be {said}: say 500ms, 30s, 5m or 1h"))
+            };
+            match text {
+                "--ttl" => ttl = time()?,
+                "--hold" => {
+                    hold = time()?;
+                    if hold < SHORTEST {
+                        return Err("--hold must be 1s or longer".to_owned());
+                    }
+                }
+                "--wait" => wait = Some(time()?),
+                "--no-wait" => no_wait = true,
+                "--shared" if mode == Mode::Alone => mode = Mode::Shared,
+                "--limit" if mode == Mode::Alone => {
+                    let said = next()?;
+                    let limit = said.parse().ok().filter(|limit| *limit > 0);
+                    mode = Mode::Limit(limit.ok_or(format!("--limit can't be {said}"))?);
+                }
+                "--shared" | "--limit" => return Err("--shared or --limit, once".to_owned()),
+                "--on-lost" => {
+                    on_lost = match next()?.as_str() {
+                        "term" => OnLost::Term,
+                        "kill" => OnLost::Kill,
+                        "ignore" => OnLost::Ignore,
+                        said => {
+                            return Err(format!("--on-lost is term, kill or ignore, not {said}"));
+                        }
+                    }
+                }
+                "-h" | "--help" => return Ok(None),
+                "--" => {
+                    command = words.by_ref().collect();
+                    break;
+                }
+                _ if said.take(text, &mut next)? => {}
+                _ if text.starts_with('-') => return Err(format!("unknown: {text}")),
+                _ => take_key(&mut key, word)?,
+            }
+        }
+        let key = key.ok_or("KEY is missing")?;
+        if command.is_empty() {
+            return Err("the command is missing: redis-lock run KEY -- COMMAND".to_owned());
+        }
+        if ttl < SHORTEST {
+            return Err("--ttl must be 1s or longer".to_owned());
+        }
+        if no_wait && wait.is_some() {
+            return Err("--wait or --no-wait".to_owned());
+        }
+        let wait = match wait {
+            None if no_wait || !hold.is_zero() => Some(Duration::ZERO),
+            wait => wait,
+        };
+        let place = said.place(environment)?;
+        Ok(Some(Options { place, key, ttl, wait, hold, mode, on_lost, command }))
+    }
+}
+
+const SHORTEST: Duration = Duration::from_secs(1);
+
+fn take_key(key: &mut Option<Vec<u8>>, word: OsString) -> Result<(), String> {
+    if key.is_some() {
+        return Err(format!("-- is missing before {}", word.to_string_lossy()));
+    }
+    if word.is_empty() {
+        return Err("KEY is empty".to_owned());
+    }
+    *key = Some(word.into_vec());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Options>, String> {
+        Options::read(line.split_whitespace().map(OsString::from), Environment::default())
+    }
+
+    #[test]
+    fn each_option_is_taken_and_the_command_may_have_its_own() {
+        let seconds = Duration::from_secs;
+        let said =
+            "report --ttl 10s --wait 5m --limit 3 --on-lost kill --port 7000 -- work --ttl 1";
+        let options = read(said).unwrap().unwrap();
+        assert_eq!((options.key.as_slice(), options.ttl), (&b"report"[..], seconds(10)));
+        assert_eq!((options.wait, options.mode), (Some(seconds(300)), Mode::Limit(3)));
+        assert_eq!((options.on_lost, options.place.port), (OnLost::Kill, 7000));
+        assert_eq!(options.command, ["work", "--ttl", "1"]);
+        assert_eq!(read("--help").unwrap(), None);
+    }
+
+    #[test]
+    fn a_hold_for_a_period_is_not_waited_for_unless_it_is_said() {
+        let wait = |line| read(line).unwrap().unwrap().wait;
+        assert_eq!(wait("k -- c"), None);
+        assert_eq!(wait("k --no-wait -- c"), Some(Duration::ZERO));
+        assert_eq!(wait("k --hold 55s -- c"), Some(Duration::ZERO));
+        assert_eq!(wait("k --hold 55s --wait 1s -- c"), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, said) in [
+            ("", "KEY is missing"),
+            ("k", "the command is missing: redis-lock run KEY -- COMMAND"),
+            ("k --", "the command is missing: redis-lock run KEY -- COMMAND"),
+            ("k work", "-- is missing before work"),
+            ("k --ttl 30 -- c", "--ttl can't be 30: say 500ms, 30s, 5m or 1h"),
+            ("k --ttl 500ms -- c", "--ttl must be 1s or longer"),
+            ("k --hold 0s -- c", "--hold must be 1s or longer"),
+            ("k --wait 1s --no-wait -- c", "--wait or --no-wait"),
+            ("k --shared --limit 2 -- c", "--shared or --limit, once"),
+            ("k --limit 0 -- c", "--limit can't be 0"),
+            ("k --on-lost wait -- c", "--on-lost is term, kill or ignore, not wait"),
+            ("k --twice -- c", "unknown: --twice"),
+        ] {
+            assert_eq!(read(line).unwrap_err(), said, "{line}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A command and all that it has started, as /proc shows them.
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How a command's processes are recognised: by their process group or session, and because one of them has started
+/// them. What has lost its parent comes to the first process, as long as that lives; after that it is recognised by the
+/// owner in its environment, which no other command has.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// The command's process, which leads the group.
+    pub group: Option<Pid>,
+    /// Has its process not been reaped yet? Until then no other group can have its number.
+    pub leads: bool,
+    /// Whose children, but for `spared`, are the command and what its processes have left behind.
+    pub adopts: Option<Pid>,
+    /// No part of it: the second process, and children that the first had before, as a shell that has become it.
+    pub spared: Vec<Pid>,
+    /// `LOCK_OWNER=` and the owner, where it is needed: a process in trouble can hold up who reads its environment.
+    pub mark: Option<Vec<u8>>,
+}
+
+struct Process {
+    parent: i32,
+    group: i32,
+    session: i32,
+    /// When it has started, by the ticks of the machine.
+    since: u64,
+}
+
+impl Tree {
+    /// All that run.
+    pub fn members(&self) -> Vec<Pid> {
+        self.found().into_keys().map(Pid::from_raw).collect()
+    }
+
+    fn found(&self) -> BTreeMap<i32, Process> {
+        let mut others = processes();
+        let ours = Pid::this();
+        let began = others.get(&ours.as_raw()).map_or(0, |one| one.since);
+        others.retain(|pid, _| {
+            let pid = Pid::from_raw(*pid);
+            pid != ours && Some(pid) != self.adopts && !self.spared.contains(&pid)
+        });
+        let is_of = |id: i32, whose: Option<Pid>| Some(Pid::from_raw(id)) == whose;
+        let mut found = BTreeMap::new();
+        let mut next: Vec<i32> = (others.iter())
+            .filter(|(pid, one)| {
+                is_of(one.group, self.group)
+                    || is_of(one.session, self.group)
+                    || is_of(one.parent, self.adopts)
+                    || one.since >= began && self.is_marked(**pid)
+            })
+            .map(|(pid, _)| *pid)
+            .collect();
+        // And what those have started.
+        while let Some(pid) = next.pop() {
+            if let Some(one) = others.remove(&pid) {
+                found.insert(pid, one);
+            }
+            next.extend(others.iter().filter(|(_, one)| one.parent == pid).map(|(pid, _)| *pid));
+        }
+        found
+    }
+
+    /// Of other users' processes root alone can say.
+    fn is_marked(&self, pid: i32) -> bool {
+        self.mark.as_ref().is_some_and(|mark| {
+            let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            all.split(|byte| *byte == 0).any(|one| one == mark)
+        })
+    }
+
+    /// Each gets it once, the group first: to look for the others takes time. One that is stopped goes on, to hear it.
+    pub fn signal(&self, signal: Signal) {
+        let both = |send: &dyn Fn(Signal)| [signal, Signal::SIGCONT].map(send);
+        if self.leads
+            && let Some(group) = self.group
+        {
+            both(&|signal| _ = killpg(group, signal));
+        }
+        for (pid, one) in self.found() {
+            if !self.leads || Some(Pid::from_raw(one.group)) != self.group {
+                both(&|signal| _ = kill(Pid::from_raw(pid), signal));
+            }
+        }
+    }
+
+    /// Kills until none is left. False if some can't be killed: they are another user's, or the kernel holds them.
+    /// `leads` says each time whether its leader is not reaped yet.
+    pub fn kill_all(mut self, mut leads: impl FnMut() -> bool) -> bool {
+        let began = Instant::now();
+        loop {
+            self.signal(Signal::SIGKILL);
+            self.leads = leads();
+            if self.found().is_empty() {
+                return true;
+            }
+            if began.elapsed() > PATIENCE {
+                return false;
+            }
+            sleep(PAUSE);
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Of this process, at this moment.
+pub fn children(parent: Pid) -> Vec<Pid> {
+    let all = processes().into_iter();
+    all.filter(|(_, one)| one.parent == parent.as_raw())
+        .map(|(pid, _)| Pid::from_raw(pid))
+        .collect()
+}
+
+/// All that run on this machine; those that have ended and are not reaped don't.
+fn processes() -> BTreeMap<i32, Process> {
+    let mut all = BTreeMap::new();
+    let Ok(folders) = fs::read_dir("/proc") else {
+        return all;
+    };
+    for folder in folders.flatten() {
+        let name = folder.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let stat = fs::read_to_string(folder.path().join("stat")).unwrap_or_default();
+        if let Some(process) = process(&stat) {
+            all.insert(pid, process);
+        }
+    }
+    all
+}
+
+/// Behind the name, in which anything may stand: the state, the parent, the group and the session.
+fn process(stat: &str) -> Option<Process> {
+    let (_, behind) = stat.rsplit_once(") ")?;
+    let mut words = behind.split(' ');
+    if matches!(words.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    let mut number = || words.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    Some(Process { parent, group, session, since: words.nth(15)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_is_no_field() {
+        let behind = "S 3 16 15 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
+        let one = process(&format!("17 (a) b (c)) {behind}")).unwrap();
+        assert_eq!((one.parent, one.group, one.session, one.since), (3, 16, 15, 4711));
+        assert!(process("17 (gone) Z 3 16 15 0").is_none());
+        assert!(process("").is_none());
+    }
+
+    #[test]
+    fn one_that_has_left_its_group_and_its_parent_is_found_by_its_environment_and_killed() {
+        let mark = format!("LOCK_OWNER=tree-{}", std::process::id());
+        let mut shell = Command::new("sh")
+            .args(["-c", "setsid sleep 600 & exit 0"])
+            .env("LOCK_OWNER", mark.trim_start_matches("LOCK_OWNER="))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        shell.wait().unwrap();
+        let tree = Tree { mark: Some(mark.into_bytes()), ..Tree::default() };
+        let began = Instant::now();
+        while tree.members().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(10));
+        }
+        assert!(tree.clone().kill_all(|| false));
+        assert!(tree.members().is_empty());
+    }
+}
