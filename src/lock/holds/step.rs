@@ -231,11 +231,14 @@ impl Holds {
         self.note_missing(name, now, &|number, end| wall.may_have_passed(number, written, end, now))
     }
 
-    /// The same of a key that the server has found expired in this turn.
+    /// The same of a key that is not there: the server has found it expired in this turn, or hides it without a word,
+    /// as it does while clients are paused.
     #[inline]
     pub fn note_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
             self.note_missing(name, turn.now, &|_, _| true);
+        } else if self.wall.is_stepped(turn.now) {
+            self.outlasts_expiry(name, turn.now);
         }
     }
 

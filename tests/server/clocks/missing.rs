@@ -83,6 +83,28 @@ fn a_pause_holds_up_what_is_written_again_and_nothing_is_granted_meanwhile() {
     }
 }
 
+/// The server removes no expired key meanwhile and reports none: it hides it.
+#[test]
+fn a_lock_whose_key_is_hidden_by_a_paused_server_is_held_for_those_who_read() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    assert_eq!(cmd!(client, "CLIENT", "PAUSE", 60_000, "WRITE"), "OK");
+    server.step_clock(MINUTE);
+    for hold in &holds {
+        let key = hold.way.key();
+        assert_eq!(cmd!(client, "EXISTS", &key), 0, "{key}");
+        hold.term.assert_left(&key, || cmd!(client, "LOCK.CHECK", &key, "a"));
+        let info = cmd!(client, "LOCK.INFO", &key);
+        assert_eq!(info["holders"][0]["owner"], "a", "{key}");
+    }
+    assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");
+    wait_until_all_keys_are_back(&mut client, &holds);
+    for hold in &holds {
+        hold.assert_is_back("afterwards", &mut client, &hold.term);
+    }
+}
+
 #[test]
 fn a_slot_that_leaves_takes_along_what_was_held_without_a_key() {
     for more in [&[][..], &["SHARED"]] {
