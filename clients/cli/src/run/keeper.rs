@@ -234,7 +234,7 @@ impl Keeper {
         let patience = (self.options.ttl / 6).min(PATIENCE);
         let mut ends = first_ends;
         let mut due = now() + third;
-        let (mut is_lost, mut may_say, mut unsaid) = (false, true, false);
+        let (mut is_lost, mut may_say, mut unsaid, mut complained) = (false, true, false, false);
         self.guard_until(ends);
         loop {
             if !is_lost {
@@ -296,7 +296,15 @@ impl Keeper {
                     ends = ends.min(now() + margin * 3);
                     self.guard_until(ends);
                 }
-                Err(_) => due = now() + patience / 4,
+                Err(failure) => {
+                    due = now() + patience / 4;
+                    if let Failure::Refused(why) = failure
+                        && !complained
+                    {
+                        complained = true;
+                        say(&News::Say(format!("the lock is not renewed: {why}")));
+                    }
+                }
             }
         }
     }

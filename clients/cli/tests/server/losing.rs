@@ -88,6 +88,16 @@ fn a_server_that_has_gone_ends_the_command_before_the_hold_is_over() {
 }
 
 #[test]
+fn why_a_lock_is_not_renewed_is_said() {
+    let server = Server::start();
+    let _: String = server.say(&["ACL", "SETUSER", "default", "-lock.renew"]);
+    let mut job = Running::start(&server.url(), &["k", "--ttl", "1s"], "sleep 600");
+    assert_eq!(job.ends(), 76);
+    let said = job.read("stderr");
+    assert!(said.contains("redis-lock: the lock is not renewed: NOPERM"), "{said}");
+}
+
+#[test]
 fn an_outage_that_is_shorter_than_the_hold_is_none() {
     let mut server = Server::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let script = "echo up >up; until [ -e end ]; do sleep 0.05; done";
