@@ -499,6 +499,67 @@ fn each_test_that_a_page_names_exists() {
     }
 }
 
+/// What a contributor is told to run or to open, in backticks or after `run:`, is there.
+#[test]
+fn what_contributors_and_workflows_are_told_to_run_and_to_open_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let makefile = read("Makefile");
+    let mut files: Vec<String> = vec!["docs/CONTRIBUTING.md".into()];
+    for folder in [".github", ".github/workflows", ".github/ISSUE_TEMPLATE"] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                files.push(format!("{folder}/{}", entry.file_name().to_str().unwrap()));
+            }
+        }
+    }
+    assert!(files.len() >= 6, "{files:?}");
+    let (mut paths, mut targets) = (0, 0);
+    for file in files {
+        let text = read(&file);
+        let quoted = text.split('`').skip(1).step_by(2);
+        let run = text.lines().filter_map(|line| line.trim().strip_prefix("- run: "));
+        for said in quoted.chain(run) {
+            let words: Vec<&str> = said.split_whitespace().collect();
+            if let ["make", target, ..] = words.as_slice() {
+                targets += 1;
+                assert!(makefile.contains(&format!("\n{target}: ")), "{file}: make {target}");
+            }
+            let ours = ["src/", "docs/", "clients/", "scripts/", "tests/", ".ci/", ".github/"];
+            for path in words.iter().filter(|word| ours.iter().any(|own| word.starts_with(own))) {
+                paths += 1;
+                assert!(root.join(path).exists(), "{file}: {path}");
+            }
+        }
+        for page in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let is_there = page.contains("://") || root.join("docs").join(page).exists();
+            assert!(is_there, "{file}: {page}");
+        }
+    }
+    assert!(paths >= 10 && targets >= 5, "{paths} {targets}");
+    assert!(read(".github/workflows/ci.yml").contains("- run: .ci/run\n"));
+    assert!(read(".github/workflows/release.yml").contains("- run: make release\n"));
+}
+
+/// The rule and the test that the page leads to.
+#[test]
+fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
+    let page = read("docs/CONTRIBUTING.md");
+    for (file, has) in [
+        ("src/lock/engine/wait.rs", "fn check_length("),
+        ("src/lock/engine/wait.rs", "if before >= most {"),
+        (
+            "src/lock/tests/rules/shedding.rs",
+            "fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {",
+        ),
+    ] {
+        assert!(read(file).contains(has), "{file}: {has}");
+        let word = has.trim_start_matches("fn ").trim_start_matches("if ");
+        let word = word.split(['(', '{']).next().unwrap().trim();
+        assert!(page.contains(word), "{word}");
+    }
+}
+
 #[test]
 fn each_bug_has_a_test_and_what_it_would_have_done() {
     let page = read("docs/bugs.md");
