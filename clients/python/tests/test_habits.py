@@ -3,15 +3,13 @@
 import functools
 import threading
 import time
-from queue import SimpleQueue
-from weakref import ref
 
 import pytest
 import redis
 from conftest import eventually
 from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as TheirLock
-from redis_lock_module import DeadlockError, Lock, _watch
+from redis_lock_module import DeadlockError, Lock
 
 
 def waiting(client, watcher, **options):
@@ -255,31 +253,10 @@ def test_a_hold_that_is_lost_in_the_moment_when_lost_is_asked_for_keeps_no_proce
     hold = Lock(client, "market", timeout=0.1).hold()
     lost = hold.lost
     assert lost.wait(5)
-    lost.is_set = lambda: False  # what the property has seen just before
-    assert hold.lost is lost
-    del lost.is_set
+    hold._watch()  # by a caller that has seen just before that it was held
     used = time.process_time()
     time.sleep(0.5)
     assert time.process_time() - used < 0.25
-
-
-def test_a_hold_that_comes_while_the_watch_reads_of_others_is_watched_too(client):
-    class Letters(SimpleQueue):
-        """One more comes just when it is known how many there are."""
-
-        def qsize(self):
-            size = super().qsize()
-            if late:
-                self.put(late.pop())
-            return size
-
-    holds = [Lock(client, name, timeout=5).hold() for name in ("market", "bazaar")]
-    watch, late, watched = _watch.Watch(), [ref(holds[1])], set()
-    watch._letters = Letters()
-    watch._letters.put(ref(holds[0]))
-    for _ in holds:
-        watch._read(watched, time.monotonic() + 0.1)
-    assert watched == {ref(hold) for hold in holds}
 
 
 def test_a_renewed_hold_ends_when_it_has_been_renewed_for_long_enough(client, watcher):

@@ -14,7 +14,7 @@ import pytest
 from conftest import PORT, eventually
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 from redis_lock_module import Hold, Lock
-from redis_lock_module._room import Room, Ticket
+from redis_lock_module._server import Room, Ticket
 from redis_lock_module.asyncio import Hold as AsyncHold
 from redis_lock_module.asyncio import Lock as AsyncLock
 
@@ -140,6 +140,15 @@ def test_holds_of_one_object_are_independent(client, watcher):
     watcher.command("LOCK.ACQUIRE", "market", "ann", 60_000)
     with pytest.raises(LockError, match="Unable to acquire"):
         lock.hold(blocking=False)
+
+
+def test_a_renewal_of_a_released_hold_is_refused_and_is_no_loss(client, watcher):
+    losses = []
+    hold = Lock(client, "market", timeout=10, on_lost=lambda: losses.append(True)).hold()
+    hold.release()
+    with pytest.raises(LockNotOwnedError, match="Cannot renew .* was released"):
+        hold.renew()
+    assert not hold.lost.is_set() and not losses
 
 
 async def test_holds_of_one_object_are_independent_in_tasks(aconnect, watcher):
@@ -326,10 +335,10 @@ def test_a_child_has_a_room_of_its_own(connect, watcher):
 
 
 def test_a_ticket_that_is_dropped_is_given_back():
-    room, pool = Room(2), Ticket()
+    room = Room(2)
     for _ in range(5):
         ticket = Ticket()
-        assert room.enter(pool, ticket, 2) and not room.enter(pool, Ticket(), 2)
+        assert room.enter(ticket, 2) and not room.enter(Ticket(), 2)
         ticket = None  # as by an interrupt, before it could be given back
 
 

@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 from conftest import Proxy, close, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock, _deadline, _server, _tasks
+from redis_lock_module import Lock, _errand, _server, _tasks
 from redis_lock_module._threads import ThreadLink
 from redis_lock_module.asyncio import Lock as AsyncLock
 
@@ -95,7 +95,7 @@ def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner(server, pro
             return lock.acquire(token="ann", blocking_timeout=1)
 
     eventually(acquired)
-    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert server.watcher.db.get("market") == "ann" and lock.owned()
     lock.release()
     assert is_free(server)
@@ -182,7 +182,7 @@ def test_a_hold_whose_release_failed_is_forgotten_when_its_time_is_over(client, 
             lock.release()
     assert lock.local.token is not None  # it can be released again
     pause(monkeypatch, TTL + 1)
-    assert lock.local.token is None
+    assert lock.local.token is None and lock.lost.is_set()
 
 
 # A server that does not answer
@@ -238,8 +238,8 @@ def test_a_deadline_holds_with_a_silent_server(server, patience, within, is_used
             with its_error(within):
                 assert not lock.acquire(**patience)
     # What was heard at last is withdrawn.
-    eventually(lambda: not is_running(_deadline.Errand.run))
-    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert is_free(server) and lock.acquire(**patience)
     lock.release()
     assert is_free(server)
@@ -287,8 +287,8 @@ def test_a_reply_that_comes_after_the_deadline_ends_no_later_hold_of_the_same_ow
     retry.join(0.5)
     heard.set()
     retry.join(20)
-    eventually(lambda: not is_running(_deadline.Errand.run))
-    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert acquired == [True] and watcher.db.get("market") == "ann"
     lock.release()
     assert watcher.info() is None
@@ -308,8 +308,8 @@ def test_a_reply_that_comes_after_a_retry_was_over_too_leaves_nothing(client, wa
         lock.acquire(token="ann", blocking_timeout=0.2)
     assert not lock.acquire(token="ann", blocking=False)  # the first may be heard of later
     heard.set()
-    eventually(lambda: not is_running(_deadline.Errand.run))
-    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals)
+    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert watcher.info() is None
 
 
@@ -327,7 +327,7 @@ async def test_a_task_that_gives_up_ends_no_later_hold_of_the_same_owner(server)
     while _tasks._background:
         await asyncio.wait(_tasks._background)
     assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann"
-    assert not _server.server_of(client.connection_pool).withdrawals
+    assert not _server.server_of(client.connection_pool).withdrawals.known
     await lock.release()
     await client.aclose()
     await client.connection_pool.disconnect()

@@ -111,7 +111,7 @@ async def test_a_lock_is_acquired_used_and_released_by_a_task(bare, way):
             with pytest.raises(LockNotOwnedError):
                 await late()
         db.set("market", hold.token)
-        hold._lost.clear()
+        hold._life._losses.clear()
     assert db.get("price") == "1" and not db.exists("market")
     await client.aclose()
     await client.connection_pool.disconnect()
@@ -129,7 +129,7 @@ def test_a_hold_whose_key_became_another_type_is_lost(start_server, way, module)
         with pytest.raises(LockNotOwnedError):
             late(hold)
         assert server.watcher.db.lrange("market", 0, -1) == ["sword"]
-        assert not _server.server_of(client.connection_pool).withdrawals
+        assert not _server.server_of(client.connection_pool).withdrawals.known
         server.watcher.db.delete("market")
     client.close()
 

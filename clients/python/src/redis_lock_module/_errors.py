@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
-from redis.exceptions import (
-    ConnectionError,
-    LockError,
-    MaxConnectionsError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import ConnectionError, LockError, MaxConnectionsError, RedisClusterException, ResponseError
 
 # A wait that ends by one of these is begun again: the client asks anew, and is told where, or why not.
 # BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
-_ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
+ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
+# The owner has another request that waits, or shares the lock: a release would end that.
+IS_ABOUT_SOMETHING_ELSE = ("REPLACED", "ONEWAIT", "NOUPGRADE")
+DEADLOCK = ("DEADLOCK", "TOOCOMPLEX")
+MAY_NOT_LISTEN = ("NOPERM", "CROSSSLOT")
 _IS_ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
+# redis-py takes the codes that it knows out of the words, and says them by a class.
+_CODES = {"MovedError": "MOVED", "AskError": "ASK", "TryAgainError": "TRYAGAIN", "ClusterDownError": "CLUSTERDOWN",
+          "MasterDownError": "MASTERDOWN", "ReadOnlyError": "READONLY", "NoPermissionError": "NOPERM"}
 
 
 class DeadlockError(LockError):
@@ -27,7 +26,7 @@ class DeadlockError(LockError):
 class ModuleMissingError(LockError):
     """The server has not loaded the redis-lock module, or an older one, and what was asked for is not to be had then."""
 
-    def __init__(self, what: str, lock_name: object = None, version: Optional[str] = None) -> None:
+    def __init__(self, what: str, lock_name: object = None, version: str | None = None) -> None:
         text = (f"{what} needs version 2.0 of the redis-lock module, and this server has {version or 'an older one'}"
                 if version is not None else
                 f"{what} needs the redis-lock module, which this server has not loaded: add `loadmodule "
@@ -40,45 +39,23 @@ class NotOwner(Exception):
     """Another owner holds it, or none does. Never leaves this package."""
 
 
-def code_of(error: BaseException) -> str:
-    # redis-py takes the codes that it knows out of the words, and says them by a class.
-    named = {"MovedError": "MOVED", "AskError": "ASK", "TryAgainError": "TRYAGAIN", "ClusterDownError": "CLUSTERDOWN",
-             "MasterDownError": "MASTERDOWN", "ReadOnlyError": "READONLY"}
-    return named.get(type(error).__name__) or str(error).split(" ", 1)[0]
-
-
-def ends_a_wait(error: ResponseError) -> bool:
-    return code_of(error) in _ENDS_A_WAIT
+def says(error: BaseException, *codes: str) -> bool:
+    """Whether the server's error begins with one of these."""
+    code = _CODES.get(type(error).__name__) or str(error).split(" ", 1)[0]
+    return isinstance(error, ResponseError) and code in codes
 
 
 def is_elsewhere(error: Exception) -> bool:
-    return isinstance(error, RedisClusterException) or code_of(error) in _IS_ELSEWHERE
+    return isinstance(error, RedisClusterException) or says(error, *_IS_ELSEWHERE)
 
 
 def lets_nobody_block(error: ResponseError) -> bool:
     return "lets no module block" in str(error)
 
 
-def may_not_listen(error: ResponseError) -> bool:
-    return type(error).__name__ == "NoPermissionError" or code_of(error) in ("NOPERM", "CROSSSLOT")
-
-
-def is_unknown_word(error: RedisError) -> bool:
+def is_unknown_word(error: ResponseError) -> bool:
     """Also of a word that the module is too old for. redis-py takes `ERR` away."""
-    return isinstance(error, ResponseError) and str(error).removeprefix("ERR ").startswith("syntax error")
-
-
-def is_deadlock(error: BaseException) -> bool:
-    return isinstance(error, ResponseError) and code_of(error) in ("DEADLOCK", "TOOCOMPLEX")
-
-
-def is_about_something_else(error: ResponseError) -> bool:
-    """The owner has another request that waits, or shares the lock: a release would end that."""
-    return code_of(error) in ("REPLACED", "ONEWAIT", "NOUPGRADE")
-
-
-def is_not_owner(error: ResponseError) -> bool:
-    return code_of(error) == "NOTOWNER"
+    return str(error).removeprefix("ERR ").startswith("syntax error")
 
 
 def is_of_another_type(error: ResponseError) -> bool:
@@ -86,18 +63,27 @@ def is_of_another_type(error: ResponseError) -> bool:
     return "WRONGTYPE" in str(error)
 
 
-def uses_all_connections(error: ConnectionError) -> bool:
+def greatest_lease(error: ResponseError) -> int:
+    """How long a lease may be, in milliseconds, if the error is that this one is longer; else 0."""
+    text = str(error)
+    if "lease must be" not in text:
+        return 0
+    return max((int(word) for word in text.replace(",", "").split() if word.isdigit()), default=0)
+
+
+def uses_all_connections(error: Exception) -> bool:
     """Of the pool, so nothing was sent. redis-py 6 has no class for it everywhere."""
-    return isinstance(error, MaxConnectionsError) or str(error) == "Too many connections"
+    return isinstance(error, MaxConnectionsError) or (
+        isinstance(error, ConnectionError) and str(error) == "Too many connections")
 
 
-def misses_the_module(error: RedisError) -> bool:
+def misses_the_module(error: Exception) -> bool:
     return _unknown_command(error).startswith("LOCK.")
 
 
 def misses_a_command(error: ResponseError) -> bool:
     """The server has no such command, or not for this user."""
-    return bool(_unknown_command(error)) or type(error).__name__ == "NoPermissionError" or code_of(error) == "NOPERM"
+    return bool(_unknown_command(error)) or says(error, "NOPERM")
 
 
 # The server's own words; Upstash's; and those of redis-py's clients of a cluster, which look a command up before they
@@ -106,6 +92,6 @@ _UNKNOWN = re.compile(r"^(?:ERR )?(?:unknown command|command is not available)\W
                       r"|^([\w.]+) command doesn't exist in Redis commands", re.IGNORECASE)
 
 
-def _unknown_command(error: RedisError) -> str:
+def _unknown_command(error: Exception) -> str:
     found = _UNKNOWN.match(str(error))
     return (found[1] or found[2]).upper() if found else ""

@@ -1,47 +1,51 @@
-"""What a hold is, whatever kind of code has it; and which of a lock object's holds is meant.
-
-redis-py's interface has one lock object and one token. An object that several threads or tasks use at a time has
-several holds here, and each of them finds its own: no release ends what another was granted.
-"""
+"""What a hold is, whatever kind of code has it: what a task awaits of it, and a thread waits for."""
 
 from __future__ import annotations
 
+import logging
 import math
-import os
-import threading
 import time
-from typing import Any, Callable, Generic, List, Optional, Type, TypeVar
-from weakref import WeakKeyDictionary, ref
+from typing import Any, Awaitable, Callable, Generic, Literal, TypeVar
+from weakref import ref
 
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from . import _options
 from ._core import Core
-from ._errors import NotOwner, ends_a_wait
+from ._errors import ENDS_A_WAIT, NotOwner, says
 from ._options import milliseconds
-from ._request import Grant, Latest, Request, Term, fresh_owner
-from ._words import Names, Spelling
+from ._process import process
+from ._server import Latest
+from ._state import Life, State
+
+logger = logging.getLogger("redis_lock_module")
+
+Event = TypeVar("Event")
 
 TTL = 30.0  # of a lock without a timeout
 
 
-class Hold:
+class HoldBase(Generic[Event]):
     """One grant of a lock: of one owner, with one fencing number, until it is released or lost."""
 
-    def __init__(self, core: Core, name: Any, token: bytes, grant: Grant, latest: Latest, term: Term,
-                 event: Any, on_lost: Optional[Callable[[], object]], timeout: Optional[float], raises: bool) -> None:
-        self._core, self.name, self._token, self._number, self._term = core, name, token, grant.fence, term
-        self._latest = latest
-        self._lost, self._on_lost, self._timeout, self._raises = event, on_lost, timeout, raises
-        self._pid = os.getpid()
-        self._how_lost: Optional[str] = None
-        self._over = False  # released, or known to be lost and told to the caller that wanted to use it
-        self._releasing: Any = None  # by whom
-        self._is_going_on = False  # with a release that has failed, in the background
-        self._untold = [True]  # empty once its loss is told
+    def __init__(self, lock: Any, token: bytes, number: int | None, life: Life, latest: Latest | None,
+                 event: Any) -> None:
+        self._core: Core = lock._core
+        self._link, self.name, self._token, self._number = self._core.link, lock.name, token, number
+        self._life, self._latest, self._on_lost = life, latest, lock.on_lost
+        self._events: list[Any] = [] if event is None else [event]  # the first counts; made when it is asked for
+        self._timeout: float | None = lock.timeout
+        self._raises, self._pid = lock.raise_on_release_error, process.id
+        self._taker, self._is_entered = ref(self._link.me()), False
+        self._releaser: Any = None
+        self._was_renewed, self._timer = life.renews, None
+        self._alarm = math.inf
+        if life.renews or self._on_lost or event:
+            self._watch()
 
     def __repr__(self) -> str:
-        what = "over" if self._over else "lost" if self._lost.is_set() or self._term.is_over() else "held"
+        state = self._life.state
+        what = ("over" if state is State.OVER else "lost" if self._life.is_lost() or self._life.is_past() else "held")
         return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
 
     @property
@@ -49,136 +53,154 @@ class Hold:
         """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after
         a pause of the process the first look says so."""
         self._look()
-        return not self._over and not self._is_going_on and not self._lost.is_set()
+        return self._life.is_held()
 
     @property
-    def fence(self) -> Optional[int]:
+    def fence(self) -> int | None:
         """The fencing number, for what the lock protects; None once it is not held any more, and without the module."""
         return self._number if self.held else None
 
     @property
-    def token(self) -> Optional[bytes]:
+    def token(self) -> bytes | None:
         """The owner, as the server knows it; None once it is over."""
-        return None if self._over else self._token
+        return None if self._life.is_over() else self._token
 
     @property
-    def local(self) -> "Hold":
+    def local(self) -> Any:
         """Where redis-py's Lock has its token."""
         return self
 
+    @property
+    def lost(self) -> Event:
+        """An event, which is set when it is found to be lost. One that is released before is not."""
+        if not self._events:
+            self._events.append(self._link.new_event())
+        event: Event = self._events[0]
+        self._look()
+        if self._life.is_lost():
+            self._events[0].set()
+        elif self._alarm == math.inf and self._pid == process.id:
+            self._watch()  # one that is not renewed is watched from the first question on
+        return event
+
     # What is lost
 
-    def _stop(self) -> None:
-        """It is not renewed any more."""
-        raise NotImplementedError
-
-    def _tell(self) -> None:
-        """It is lost: tell those that wanted to know."""
-        raise NotImplementedError
+    def _is_lost(self) -> bool:
+        self._look()
+        return self._life.is_lost()
 
     def _look(self) -> None:
         """At the clock, for what wakes up to do so may be late; and at the number that its owner has by now."""
-        if self._over:
+        if self._life.is_over():
             return
-        if self._term.is_over():
-            self._lose(self._term.why_it_is_over())
+        if self._life.is_past():
+            self._lose(self._life.why_past())
         elif self._is_superseded():
             self._lose("was granted anew, with another fencing number")
 
     def _is_superseded(self) -> bool:
         """By a later grant to the same owner, whom the caller has chosen. The server compares owners, and no numbers: it
         would guard and release what is not this hold."""
-        return self._latest.number != self._number
+        return self._latest is not None and self._latest.number != self._number
 
-    def _lose(self, how: str) -> None:
-        if self._lost.is_set():
+    def _lose(self, why: str) -> None:
+        if self._life.is_lost() or not self._life.lose(why):
             return
-        self._how_lost = f"{how}, {max(0.0, time.monotonic() - self._term.began):.1f} seconds after it was acquired"
-        self._stop()
-        self._lost.set()
-        try:
-            self._untold.pop()
-        except IndexError:  # another thread has found it out in this moment, and tells it
-            return
+        self._unwatch()
+        for event in self._events:
+            event.set()
         self._tell()
 
-    def _lost_while_held(self, error_of_the_work: Optional[BaseException]) -> LockNotOwnedError:
-        error = LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)
+    def _lost_while_held(self, error_of_the_work: BaseException | None) -> LockNotOwnedError:
+        error = LockNotOwnedError(f"The lock was lost while it was held: it {self._life.why_lost()}", lock_name=self.name)
         # That of the work is shown above it; a cancellation says nothing more.
         error.__suppress_context__ = not isinstance(error_of_the_work, Exception)
         return error
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
-        was_told = self._lost.is_set()
-        if not was_told:
-            self._lose(self._term.why_it_is_over() if self._term.is_over() else
-                       "was broken, deleted or overwritten before its time was over")
-        return LockNotOwnedError(f"Cannot {what} a lock that's no longer owned: it {self._how_lost}",
+        if not self._life.is_over():
+            self._look()
+            self._lose("was broken, deleted or overwritten before its time was over")
+        return LockNotOwnedError(f"Cannot {what} a lock that's no longer owned: it {self._life.why_lost()}",
                                  lock_name=self.name)
 
-    # What a thread and a task do alike
+    def _tell(self) -> None:
+        """It is lost: tell those that wanted to know."""
+        raise NotImplementedError
 
-    async def _do_release(self) -> None:
-        if self._pid != os.getpid():
-            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child",
-                                    lock_name=self.name)
-        if self._is_superseded():
-            self._look()
-            raise self._not_owned("release")
+    # To renew it, and to notice that it is lost
+
+    def _watch(self) -> None:
+        """From now on, or with another time at which it has to act."""
+        self._unwatch()
+        life = self._life
+        at = math.inf if life.is_over() or life.is_lost() else min(life.ends, life.due())
+        if at == math.inf:
+            return
         try:
-            held, again = await self._core.release(self._token)
-        except Exception:  # what was not answered may have been heard, too
-            self._is_going_on = True
-            self._core.withdraw_in_background(self._token, self._ends())
+            self._alarm = at
+            self._timer = self._link.call_at(at, _ring, ref(self), at)
+        except BaseException:  # an interrupt
+            self._alarm = math.inf
             raise
-        # Released at the first time, and the reply was lost.
-        again = again or self._is_going_on
-        if not held and not (again and not self._term.is_over() and not self._lost.is_set()):
-            raise self._not_owned("release")
 
-    def _ends(self) -> float:
-        known = self._term.ends < math.inf  # not that of a token that was handed over
-        return max(self._term.ends, self._term.may_last_until) if known else time.monotonic() + (self._timeout or TTL)
+    def _unwatch(self) -> None:
+        self._alarm = math.inf  # when it has to act: other calls mean nothing
+        if self._timer:
+            self._timer.cancel()
 
-    def _is_forgotten(self) -> bool:
-        return self._over or self._is_going_on and self._term.is_over()
+    def _lose_in_the_background(self, why: str) -> None:
+        self._lose(why)
 
-    async def _do_release_once(self) -> None:
-        """Forgotten when it is known what has become of it: what was not answered can be released again."""
-        if self._over:
-            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
-        self._stop()
+    async def _ask_to_renew(self) -> bool:
+        return await self._core.renew(self._token, milliseconds(self._life.ttl))
+
+    def _act(self) -> None:
+        """It is time."""
+        if self._life.is_past():
+            self._lose_in_the_background(self._life.why_past())
+            return
+        if self._life.due() <= time.monotonic():
+            self._life.renewal_begins()
+            if self._link.go_on(self._renew_in_the_background()) is None:
+                self._life.renewal_failed(RuntimeError("there are too many threads"))
+        self._watch()
+
+    async def _renew_in_the_background(self) -> None:
+        asked = self._life.renewal_begins()
         try:
-            await self._do_release()
-            self._over = True
-        except LockNotOwnedError:
-            self._over = True
-            raise
+            if await self._ask_to_renew():
+                self._life.renewed(asked, self._life.ttl)
+            elif self._life.renews:
+                self._lose("was held by no owner, or by another, when it was renewed")
+        except Exception as error:  # of a client that was closed meanwhile: whatever there is
+            self._life.renewal_failed(error)
+            logger.warning("Could not renew lock %r: %s", self.name, error)
+        finally:
+            if self._life.renews:
+                self._watch()
+
+    # By the caller
 
     async def _do_renew(self, ttl: int, what: str) -> None:
-        asked, before, seconds = time.monotonic(), self._term.ends, ttl / 1000
-        self._term.may_last_for(seconds)
-        self._term.ends = min(before, asked + seconds)  # the server may hear of it, and we not of its reply
+        life, asked, seconds = self._life, time.monotonic(), ttl / 1000
+        before = life.asked_to_last(asked, seconds)
         try:
-            held = not self._over and await self._core.renew(self._token, ttl)
+            held = not life.is_over() and await self._core.renew(self._token, ttl)
         except BaseException as error:
-            if isinstance(error, ResponseError) and not ends_a_wait(error):  # which may answer a second question
-                self._term.ends = max(before, self._term.ends)
-            elif self._term.ends < before:
-                self._prolonged(asked, seconds)
+            if isinstance(error, ResponseError) and not says(error, *ENDS_A_WAIT):  # which may answer a second question
+                life.ends = max(before, life.ends)
+            elif life.ends < before:
+                self._renewed(asked, seconds)
             raise
         if not held:
             raise self._not_owned(what)
-        self._prolonged(asked, seconds)
+        self._renewed(asked, seconds)
 
-    def _prolonged(self, asked: float, ttl: float) -> None:
-        raise NotImplementedError
-
-    def _with_a_timeout(self, what: str) -> None:
-        if self._over:
-            raise LockError(f"Cannot {what} an unlocked lock", lock_name=self.name)
-        if self._timeout is None:
-            raise LockError(f"Cannot {what} a lock with no timeout", lock_name=self.name)
+    def _renewed(self, asked: float, ttl: float) -> None:
+        self._life.renewed(asked, ttl)
+        if self._alarm < math.inf and self._pid == process.id:
+            self._watch()
 
     async def _do_extend(self, additional_time: float, replace_ttl: bool) -> None:
         ttl = milliseconds(_options.span("additional_time", additional_time))
@@ -189,13 +211,101 @@ class Hold:
             ttl += left
         await self._do_renew(ttl, "extend")
 
-    async def _do_owned(self) -> bool:
-        return not self._over and await self._core.remaining(self._token) is not None
+    def _timeout_or_error(self, what: str) -> float:
+        if self._life.is_over():
+            raise LockError(f"Cannot {what} an unlocked lock", lock_name=self.name)
+        if self._timeout is None:
+            raise LockError(f"Cannot {what} a lock with no timeout", lock_name=self.name)
+        return self._timeout
 
-    async def _do_guard(self, command: Any) -> Any:
+    async def _release_by(self, release: Callable[[], Awaitable[None]]) -> None:
+        """Forgotten when it is known what has become of it: what was not answered can be released again."""
+        try:
+            await release()
+            self._life.released()
+        except LockNotOwnedError:
+            self._life.released()
+            raise
+        finally:
+            self._releaser = None
+
+    def _release_begins(self) -> None:
+        if self._life.is_over():
+            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
+        self._releaser = self._link.releaser()
+        self._unwatch()
+        self._life.release_begins()
+
+    async def _do_release(self) -> None:
+        life = self._life
+        if self._pid != process.id:
+            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child",
+                                    lock_name=self.name)
+        if self._is_superseded():
+            raise self._not_owned("release")
+        try:
+            held, again = await self._core.release(self._token)
+        except Exception:  # what was not answered may have been heard, too
+            life.release_failed()
+            self._core.withdraw_in_background(self._token, life.may_last_until(self._timeout or TTL))
+            raise
+        # Or it was released at the first time, and the reply was lost.
+        if not held and (life.is_lost() or life.is_past() or not again and life.state is not State.UNSURE):
+            raise self._not_owned("release")
+
+    def _forget(self) -> None:
+        self._unwatch()
+        self._life.released()
+
+
+def _ring(me: ref[HoldBase[Any]], at: float) -> None:
+    """Weak: a hold that is dropped, or whose thread ends, is not renewed."""
+    hold = me()
+    if hold is not None and hold._alarm == at:
+        hold._act()
+
+
+class HoldOperations(HoldBase[Event]):
+    """What is done with a hold, as a task does it; what a thread does is made of this."""
+
+    async def release(self) -> None:
+        """Ends it; a task that is cancelled meanwhile sees it through. Raises LockNotOwnedError if it was lost before.
+        """
+        self._release_begins()
+        await self._link.see_through(self._release_by(self._do_release))
+
+    async def renew(self, timeout: float | None = None) -> None:
+        """From now on it lasts for so many seconds: by default as many as at first."""
+        seconds = _options.span("timeout", self._life.ttl if timeout is None else timeout)
+        await self._do_renew(milliseconds(seconds), "renew")
+
+    async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
+        """Adds so many seconds to those that are left; with ``replace_ttl`` it lasts for so many from now on."""
+        self._timeout_or_error("extend")
+        await self._do_extend(additional_time, replace_ttl)
+        return True
+
+    async def reacquire(self) -> Literal[True]:
+        """From now on it lasts for as long as at first."""
+        await self._do_renew(milliseconds(self._timeout_or_error("reacquire")), "reacquire")
+        return True
+
+    async def owned(self) -> bool:
+        """Whether the server still sees it; of several locks, all of them."""
+        return not self._life.is_over() and await self._core.remaining(self._token) is not None
+
+    async def locked(self) -> bool:
+        """Whether the lock is held, by any owner; of several, any of them."""
+        return await self._core.locked()
+
+    async def guard(self, *command: Any) -> Any:
+        """Runs a command in the same instant in which the server sees that this is held, or not at all.
+
+        It is sent once: if its connection breaks before the reply, the client's error says so, and it may have run.
+        Of several locks, by the first. Raises LockNotOwnedError if it is not held."""
         if not command:
             raise TypeError("guard needs a command")
-        if self._over or self._is_going_on:
+        if self._life.state in (State.UNSURE, State.LAPSED, State.OVER):
             raise LockError("Cannot guard by an unlocked lock", lock_name=self.name)
         if not self.held:
             raise self._not_owned("guard by")
@@ -205,248 +315,20 @@ class Hold:
             raise self._not_owned("guard by") from error.__cause__
 
 
-class Holds:
-    """Those of one lock object (of one of its threads, if it is thread-local). `me` says who asks."""
-
-    def __init__(self, me: Callable[[], Any], has_ended: Callable[[Any], bool], new_event: Callable[[], Any]) -> None:
-        self._me, self._has_ended, self._new_event = me, has_ended, new_event
-        self._all: List[Any] = []  # of (hold, who took it, whether by `with`)
-        self._taken: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who will acquire
-        self._last: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who has acquired
-        self.handed_over: Optional[bytes] = None  # a token that the caller has set
-
-    def _live(self) -> List[Any]:
-        self._all = [one for one in self._all if not one[0]._is_forgotten()]
-        me = self._me()  # who was interrupted while it released, and does so again
-        return [one for one in self._all if one[0]._releasing is None or one[0]._releasing is me]
-
-    def add(self, hold: Hold) -> None:
-        self._live()
-        me = self._me()
-        self._all.append((hold, ref(me), []))
-        self._last[me] = hold._lost
-
-    def pick(self, entered: bool = False) -> Optional[Hold]:
-        """My own, the latest first; else one whose thread or task has ended (it acquired for me); else the only one.
-        """
-        live, me = self._live(), self._me()
-        if entered:
-            live = [one for one in live if one[2]] or live
-        mine = [one for one in live if one[1]() is me]
-        if not mine:
-            mine = [one for one in live if one[1]() is None or self._has_ended(one[1]())]
-        if not mine and len(live) == 1:
-            mine = live
-        if mine:
-            hold: Hold = mine[-1][0]
-            return hold
-        return None
-
-    def enter(self, hold: Hold) -> None:
-        for one in self._all:
-            if one[0] is hold:
-                one[2].append(True)
-
-    def of(self, token: Any) -> Optional[Hold]:
-        for one in reversed(self._all):
-            if one[0]._token == token and not one[0]._over:
-                hold: Hold = one[0]
-                return hold
-        return None
-
-    def ambiguous(self) -> bool:
-        return self.pick() is None and len(self._live()) > 1
-
-    def forget(self) -> None:
-        hold = self.pick()
-        self.handed_over = None
-        if hold:
-            hold._stop()
-            self._all = [one for one in self._all if one[0] is not hold]
-
-    # An event that is taken before the lock is acquired is that of the hold that comes.
-
-    def event_while_nothing_is_held(self) -> Any:
-        me = self._me()
-        last = self._last.get(me)
-        if last is not None and last.is_set():
-            return last
-        return self._taken.setdefault(me, self._new_event())
-
-    def event_for_a_new_hold(self) -> Any:
-        """The one that was taken by me, or by another for whom I acquire."""
-        me = self._me()
-        event = self._taken.pop(me, None)
-        if event is None and self._taken:
-            event = self._taken.popitem()[1]
-        if event is None:
-            event = self._new_event()
-        else:
-            event.was_taken = True
-        return event
-
-
-class _Token:
-    """redis-py keeps the token of a lock in `lock.local.token`."""
-
-    holds: Holds
-
-    @property
-    def token(self) -> Optional[bytes]:
-        if self.holds.handed_over is not None:
-            return self.holds.handed_over
-        hold = self.holds.pick()
-        return hold._token if hold else None
-
-    @token.setter
-    def token(self, token: Optional[bytes]) -> None:
-        if token is None:
-            self.holds.forget()
-        else:
-            self.holds.handed_over = token
-
-
-class Shared(_Token):
-    def __init__(self, make: Callable[[], Holds]) -> None:
-        self.holds = make()
-
-
-class ThreadLocal(threading.local, _Token):
-    """What one thread knows: a thread that has acquired nothing finds nothing."""
-
-    def __init__(self, make: Callable[[], Holds]) -> None:
-        self.holds = make()
-
-
-Client = TypeVar("Client")
-
-
-class LockBase(Generic[Client]):
-    """The options of a lock, and its holds."""
-
-    ttl = TTL
-
-    _hold_class: Type[Any]
-
-    def __init__(
-        self,
-        redis: Client,
-        name: Names,
-        timeout: Optional[float] = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: Optional[float] = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-        *,
-        shared: bool = False,
-        limit: Optional[int] = None,
-        renew: Optional[bool] = None,
-        renew_for: Optional[float] = None,
-        on_lost: Optional[Callable[[], object]] = None,
-        queue: Optional[bool] = None,
-        require_module: bool = False,
-        max_queue: Optional[int] = None,
-        owner_prefix: Optional[str] = None,
-    ) -> None:
-        # Not theirs: it would register scripts.
-        self._check(redis)
-        self.redis: Any = redis
-        self.name: Any = name
-        self.timeout = timeout
-        _options.optional_span("timeout", timeout)
-        self.sleep = _options.pause("sleep", sleep)
-        self.blocking = _options.flag("blocking", blocking)
-        self.blocking_timeout = blocking_timeout
-        _options.patience("blocking_timeout", blocking_timeout)
-        self.thread_local = _options.flag("thread_local", thread_local)
-        self.raise_on_release_error = _options.flag("raise_on_release_error", raise_on_release_error)
-        self.renew = _options.optional_flag("renew", renew)
-        self.renew_for = _options.optional_span("renew_for", renew_for)
-        self.on_lost = _options.function("on_lost", on_lost)
-        self.queue = _options.optional_flag("queue", queue)
-        self.owner_prefix = _options.owner_prefix(owner_prefix)
-        _options.flag("require_module", require_module)
-        self.local: Any = (ThreadLocal if self.thread_local else Shared)(self._new_holds)
-        spelling = Spelling(name, shared, limit, max_queue)
-        self._core = Core(self._link(spelling.name), spelling, self.queue, require_module)
-
-    def register_scripts(self) -> None:
-        """Needs none."""
-
-    @staticmethod
-    def _check(client: Any) -> None:
-        """Two classes of the same name are easily mixed up."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _new_holds() -> Holds:
-        raise NotImplementedError
-
-    def _link(self, key: Any) -> Any:
-        raise NotImplementedError
-
-    def _request(self, sleep: Optional[float], blocking: Optional[bool], blocking_timeout: Optional[float],
-                 token: Any) -> Request:
-        blocking = self.blocking if blocking is None else _options.flag("blocking", blocking)
-        patience = _options.patience(
-            "blocking_timeout", self.blocking_timeout if blocking_timeout is None else blocking_timeout)
-        owner = (fresh_owner(self.owner_prefix) if token is None
-                 else _options.owner(self.redis.get_encoder().encode(token)))
-        return self._new_request(owner, self._held_for(), _options.pause("sleep", self.sleep if sleep is None else sleep),
-                                 patience if blocking else 0)
-
-    def _new_request(self, owner: bytes, ttl: float, sleep: float, patience: Optional[float]) -> Request:
-        raise NotImplementedError
-
-    def _held_for(self) -> float:
-        return _options.span("timeout", self.ttl if self.timeout is None else self.timeout)
-
-    def _new_hold(self, token: bytes, grant: Optional[Grant], event: Any) -> Any:
-        renews = self.timeout is None if self.renew is None else self.renew
-        if grant is None:  # a token that was handed over: since when, and how long it lasts, is not known
-            grant, term = Grant(time.monotonic(), None), Term(math.inf, time.monotonic(), False, None)
-            latest = Latest(None)
-        else:
-            latest = self._core.latest(token, grant)
-            term = Term(self._held_for(), grant.asked, renews, self.renew_for)
-        return self._hold_class(self._core, self.name, token, grant, latest, term, event, self.on_lost, self.timeout,
-                                self.raise_on_release_error)
-
-    def _begin(self, token: bytes, grant: Optional[Grant]) -> Any:
-        """A hold that this object remembers."""
-        holds = self.local.holds
-        hold = self._new_hold(token, grant, holds.event_for_a_new_hold())
-        holds.handed_over = None
-        holds.add(hold)
-        return hold
-
-    def _mine(self) -> Any:
-        holds = self.local.holds
-        if holds.handed_over is not None:
-            return self._begin(holds.handed_over, None)
-        return holds.pick()
-
-    def _mine_or_error(self, words: str, token: Any = None) -> Any:
-        hold = self._mine() if token is None else self.local.holds.of(token) or self._begin(token, None)
-        if hold is None:
-            if self.local.holds.ambiguous():
-                words += " Several hold it by this object: use the hold that `lock.hold()` or `with` returns."
-            raise LockError(words, lock_name=self.name)
-        return hold
-
-    def _not_acquired(self) -> LockError:
-        return LockError("Unable to acquire lock within the time specified", lock_name=self.name)
-
-    @property
-    def held(self) -> bool:
-        """Whether a hold of this thread or task is held, as far as that is known without asking the server."""
-        hold = self._mine()
-        return hold is not None and bool(hold.held)
-
-    @property
-    def fence(self) -> Optional[int]:
-        """The fencing number of the hold, for what it protects; None while nothing is held, and without the module."""
-        hold = self._mine()
-        fence: Optional[int] = hold.fence if hold else None
-        return fence
+async def leave(hold: HoldBase[Any] | None, release: Callable[[], Awaitable[None]], raises: bool,
+                error_of_the_work: BaseException | None) -> None:
+    """A `with`."""
+    was_told = hold is not None and hold._is_lost()
+    try:
+        try:
+            await release()
+        except LockError:
+            if not was_told:
+                raise
+        if was_told and hold is not None:
+            # The work was told so, whatever has come of the release.
+            raise hold._lost_while_held(error_of_the_work)
+    except LockError:
+        if raises:
+            raise
+        logger.warning("Lock was unlocked or no longer owned when exiting context manager.")

@@ -1,19 +1,19 @@
 """How to speak to the server. Written once for threads and for tasks: what waits is awaited, and a thread that awaits
-simply waits (`finish` runs what never gives way to an event loop)."""
+simply waits (`finish` in _errand.py runs what never gives way to an event loop)."""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, TypeVar
 
-from redis.exceptions import ConnectionError, MaxConnectionsError, RedisClusterException, ResponseError, TimeoutError
+from redis.exceptions import (ConnectionError, MaxConnectionsError, RedisClusterException, RedisError, ResponseError,
+                              TimeoutError)
 
 from ._ear import Ear
-from ._errors import is_elsewhere, uses_all_connections
+from ._errors import NotOwner, is_elsewhere, uses_all_connections
 from ._request import Request
-from ._room import Ticket, rooms
-from ._server import Server, server_of
+from ._server import Server, Ticket, server_of
 from ._words import Name, Words
 
 T = TypeVar("T")
@@ -23,34 +23,75 @@ _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
 _CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
 
 
-def finish(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        work.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    work.close()
-    raise RuntimeError("a thread has no event loop to give way to")
-
-
 class Line:
     """A connection that one caller has to itself for a while, and by which nothing is said twice."""
 
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
+    def __init__(self, way: type[Link]) -> None:
+        self._way = way
+        self.connection: Any = None
         self.is_whole = True  # the next that has it finds it as it was
 
-    async def say(self, *words: Any, raw: bool = False, limit: Optional[float] = None) -> Any:
-        raise NotImplementedError
+    async def open_beside(self, pool: Any) -> None:
+        """A connection beside the pool, which may be small, or in use."""
+        if pool is None:
+            raise ConnectionError("there is no pool any more")
+        self.connection = pool.connection_class(**pool.connection_kwargs)
+        await self._done(self.connection.connect())
 
+    async def say(self, *words: Any, raw: bool = False, limit: float | None = None) -> Any:
+        """With the reply. `limit` is the time for this one alone, instead of the client's."""
+        # A check of its health would be made with the client's own patience.
+        sending = self.connection.send_command(*words, check_health=limit is None)
+        if self._way.is_async:
+            await sending
+        if limit is not None:
+            return await self._way.read(self.connection, limit)
+        reply = self.connection.read_response(disable_decoding=raw)
+        return await reply if self._way.is_async else reply
 
-Talk = Callable[[Line], Awaitable[T]]
+    async def send(self, *words: Any) -> None:
+        await self._done(self.connection.send_command(*words, check_health=False))
+
+    async def hear(self, seconds: float) -> Any:
+        return await self._way.hear(self.connection, seconds)
+
+    async def close(self) -> None:
+        await self._done(self.connection.disconnect(**self._way.at_once))
+
+    async def _done(self, result: Any) -> None:
+        if self._way.is_async:
+            await result
 
 
 class Link:
-    """A client of redis-py, and the node of a cluster where a key is."""
+    """A client of redis-py, and the node of a cluster where a key is. Threads and tasks have each their own way to send
+    and to wait: what is only declared here."""
 
+    is_async: bool  # what redis-py returns is awaited
+    may_be_interrupted: bool  # while it waits for a reply; a task may not, and has that done in the background
     is_cluster: bool
+    at_once: dict[str, Any]  # how to disconnect
+    is_single: Callable[[], bool]  # the client has one connection for all that it says
+    get_ready: Callable[[], Awaitable[None]]  # so that the node is known; of tasks alone
+    node_pool: Callable[[], Any]  # of the node where the key is
+    ask: Callable[[Words], Awaitable[Any]]  # by the client itself, wherever the lock is: for what may be said twice
+    read: Callable[..., Awaitable[Any]]  # from a connection, within a time that may be infinite
+    hear: Callable[..., Awaitable[Any]]  # what the server says by itself; None if that is nothing for so long
+    sleep: Callable[[float], Awaitable[None]]
+    rest: Callable[[Request, float], Awaitable[None]]  # for so long, or until the request is woken
+    place: Callable[[], object]  # where all this happens: a loop, or None
+    me: Callable[[], Any]  # who asks: a thread, or a task
+    has_ended: Callable[[Any], bool]  # one of these
+    releaser: Callable[[], object]  # who may release anew what is being released: an interrupted thread, but no task
+    new_event: Callable[[], Any]  # for callers
+    new_bell: Callable[[], Any]  # for a request that rests
+    call_at: Callable[..., Any]  # at a time, a function that does not wait
+    go_on: Callable[[Coroutine[Any, Any, object]], Any]  # in the background. None if there are too many threads
+    begin: Callable[[Request, Coroutine[Any, Any, object]], None]  # in the background, as what the request is asking
+    wait: Callable[[Any, float], Awaitable[bool]]  # for the end of what goes on in the background: whether that has come
+    # Concludes what goes on in the background when it has ended; the caller waits for that a little, or not.
+    leave: Callable[[Any, Callable[[], Awaitable[None]], bool, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
+    see_through: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]  # also if the task that waits for it is cancelled
 
     def __init__(self, client: Any, key: Name) -> None:
         self.client, self.key = client, key
@@ -58,53 +99,50 @@ class Link:
     @property
     def pool(self) -> Any:
         """What is shared by all who use this client, and has the connections."""
-        raise NotImplementedError
+        return self.client if self.is_cluster else self.client.connection_pool
 
     @property
     def server(self) -> Server:
         return server_of(self.pool)
 
+    def ear(self) -> Ear | None:
+        ear = None if self.is_cluster else self.server.ear(self.place())
+        return None if ear is None or ear.is_deaf else ear
+
+    def line(self) -> Line:
+        return Line(type(self))
+
     def connections(self) -> int:
         """How many there may be at most."""
-        raise NotImplementedError
+        try:
+            return int(self.node_pool().max_connections)
+        except RedisError:  # it is not known just now where the key is
+            return 0
 
-    def is_single(self) -> bool:
-        """Whether the client has one connection for all that it says."""
-        raise NotImplementedError
+    async def talk(self, talk: Callable[[Line], Awaitable[T]]) -> T:
+        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it."""
+        line, is_whole = self.line(), False
+        if self.is_async:
+            await self.get_ready()
+        pool = self.node_pool()
+        try:
+            taking = pool.get_connection()
+            line.connection = await taking if self.is_async else taking
+            result = await talk(line)
+            is_whole = line.is_whole
+            return result
+        except (ResponseError, NotOwner):
+            is_whole = line.is_whole
+            raise
+        finally:
+            if line.connection is not None:
+                if not is_whole:
+                    await line.close()
+                releasing = pool.release(line.connection)
+                if self.is_async:
+                    await releasing
 
-    def ear(self) -> Optional[Ear]:
-        raise NotImplementedError
-
-    async def get_ready(self) -> None:
-        pass
-
-    async def ask(self, words: Words) -> Any:
-        """By the client itself: with its retries, and wherever the lock is by now. For what may be said twice."""
-        raise NotImplementedError
-
-    async def within(self, request: Request, work: Callable[[], Awaitable[T]], left: Callable[[], object],
-                     too_late: Callable[[], object]) -> T:
-        """For no longer than the request listens for replies; then `left` is called, and `too_late` when the work has
-        ended."""
-        raise NotImplementedError
-
-    async def talk(self, talk: Talk[T], request: Optional[Request] = None) -> T:
-        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it. A request
-        waits for it no longer than it listens for replies."""
-        raise NotImplementedError
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
-
-    def go_on(self, withdrawal: Any) -> None:
-        """In the background."""
-        raise NotImplementedError
-
-    async def rest(self, request: Request, seconds: float) -> None:
-        """For so long, or until the request is woken."""
-        raise NotImplementedError
-
-    async def told_once(self, talk: Talk[T], crowded_for: float = _CROWDED_FOR) -> T:
+    async def told_once(self, talk: Callable[[Line], Awaitable[T]], crowded_for: float = _CROWDED_FOR) -> T:
         """Said again only to where it is now, and so was refused before. Of a crowd that gives up at once, each waits
         for a connection."""
         began = time.monotonic()
@@ -120,7 +158,7 @@ class Link:
                     raise
                 await self._find()
 
-    async def told(self, talk: Talk[T]) -> Tuple[T, bool]:
+    async def told(self, talk: Callable[[Line], Awaitable[T]]) -> tuple[T, bool]:
         """What comes of it, and whether it was said again because no reply to it had come."""
         for times in range(1, _TIMES):
             try:
@@ -135,8 +173,8 @@ class Link:
 
     async def ask_in_turn(self, request: Request, question: Callable[[], Awaitable[T]]) -> T:
         """A crowd that asks leaves connections to those who release."""
-        room, ticket, pause = rooms[1], Ticket(), 0.001
-        while not room.enter(self.pool, ticket, self.connections(), at_least=1):
+        room, ticket, pause = self.server.asking, Ticket(), 0.001
+        while not room.enter(ticket, self.connections()):
             if request.is_over():
                 raise MaxConnectionsError("Too many connections")
             await self.sleep(request.for_a_while(pause))
@@ -144,14 +182,4 @@ class Link:
         try:
             return await question()
         finally:
-            room.leave(self.pool, ticket)
-
-    async def block(self, request: Request, words: Words) -> Any:
-        async def talk(line: Line) -> Any:
-            request.left = request.blocks = True
-            try:
-                return await line.say(*words, limit=max(0.0, request.listens_for()))
-            finally:
-                request.blocks = False
-
-        return await self.talk(talk, request)
+            room.leave(ticket)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, TypeVar
+
+T = TypeVar("T")
 
 _LONGEST = 2**52 / 1000  # in seconds: about 142,000 years
 
@@ -28,8 +30,8 @@ def span(name: str, value: Any) -> float:
     return float(value)
 
 
-def optional_span(name: str, value: Any) -> Optional[float]:
-    return None if value is None else span(name, value)
+def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
+    return None if value is None else check(name, value)
 
 
 def pause(name: str, value: Any) -> float:
@@ -38,7 +40,7 @@ def pause(name: str, value: Any) -> float:
     return float(value)
 
 
-def patience(name: str, value: Any) -> Optional[float]:
+def patience(name: str, value: Any) -> float | None:
     """None for ever, 0 to try once."""
     if value is None or number(name, value) == math.inf:
         return None
@@ -51,11 +53,7 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def optional_flag(name: str, value: Any) -> Optional[bool]:
-    return None if value is None else flag(name, value)
-
-
-def whole_number(name: str, value: Any, least: int) -> Optional[int]:
+def whole_number(name: str, value: Any, least: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
@@ -83,7 +81,7 @@ def owner(encoded: bytes) -> bytes:
     return encoded
 
 
-def owner_prefix(value: Any) -> Optional[str]:
+def owner_prefix(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -93,7 +91,7 @@ def owner_prefix(value: Any) -> Optional[str]:
     return value
 
 
-def names(value: Any) -> Tuple[Any, ...]:
+def names(value: Any) -> tuple[Any, ...]:
     one = isinstance(value, (str, bytes, memoryview))
     if not one and not isinstance(value, (list, tuple)):
         raise TypeError(f"the name of a lock must be str or bytes, or a list of them, not {value!r}")

@@ -9,13 +9,13 @@ to guard any command at all, it is done by WATCH and MULTI on a connection of it
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any
 
 from redis.exceptions import ResponseError
 
 from ._errors import NotOwner, misses_a_command
 from ._link import Line, Link
-from ._words import Name, Words
+from ._words import Spelling, Words
 
 _IF_OWNER = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return nil end
@@ -23,32 +23,31 @@ return redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3))
 """
 
 
-async def set_if_free(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
-    async def talk(line: Line) -> bool:
-        return bool(await line.say("SET", key, owner, "NX", "PX", ttl))
-
-    return bool(await link.told_once(talk, crowded_for=0))
+async def set_if_free(link: Link, spelling: Spelling, owner: bytes, ttl: int) -> bool:
+    words = "SET", spelling.name, owner, "NX", "PX", ttl
+    return bool(await link.told_once(lambda line: line.say(*words), crowded_for=0))
 
 
-async def renew(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
-    return bool((await _if_owner(link, key, owner, "PEXPIRE", ttl))[0])
+async def renew(link: Link, spelling: Spelling, owner: bytes, ttl: int) -> bool:
+    return bool((await _if_owner(link, spelling, owner, "PEXPIRE", ttl))[0])
 
 
-async def release(link: Link, key: Name, owner: bytes) -> Tuple[bool, bool]:
+async def release(link: Link, spelling: Spelling, owner: bytes) -> tuple[bool, bool]:
     """Whether it was held, and whether that had to be said again."""
-    reply, again = await _if_owner(link, key, owner, "DEL")
-    link.server.wake_next(key)
+    reply, again = await _if_owner(link, spelling, owner, "DEL")
+    link.server.wake_next(spelling.name)
     return bool(reply), again
 
 
-async def remaining(link: Link, key: Name, owner: bytes) -> Optional[int]:
+async def remaining(link: Link, spelling: Spelling, owner: bytes) -> int | None:
     """In milliseconds, -1 without expiry, None if another owner holds it."""
-    left = (await _if_owner(link, key, owner, "PTTL"))[0]
+    left = (await _if_owner(link, spelling, owner, "PTTL"))[0]
     return None if left in (None, -2) else max(left, 1) if left >= 0 else -1
 
 
-async def _if_owner(link: Link, key: Name, owner: bytes, verb: str, *words: Any) -> Tuple[Any, bool]:
+async def _if_owner(link: Link, spelling: Spelling, owner: bytes, verb: str, *words: Any) -> tuple[Any, bool]:
     """The reply to a command on the key, None if another owner holds it; and whether that had to be said again."""
+    key = spelling.name
     if link.server.runs_scripts:
         try:
             return await link.told(lambda line: line.say("EVAL", _IF_OWNER, 1, key, owner, verb, *words))
@@ -66,11 +65,11 @@ async def _if_owner(link: Link, key: Name, owner: bytes, verb: str, *words: Any)
     return await link.told(by_watching)
 
 
-async def guard(link: Link, key: Name, owner: bytes, command: Words) -> Any:
-    return await link.told_once(lambda line: _watch(line, key, owner, *command))
+async def guard(link: Link, spelling: Spelling, owner: bytes, command: Words) -> Any:
+    return await link.told_once(lambda line: _watch(line, spelling.name, owner, *command))
 
 
-async def _watch(line: Line, key: Name, owner: bytes, *command: Any) -> Any:
+async def _watch(line: Line, key: Any, owner: bytes, *command: Any) -> Any:
     while True:
         line.is_whole = False
         await line.say("WATCH", key)

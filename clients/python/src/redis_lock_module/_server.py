@@ -1,15 +1,17 @@
-"""What is known of a server: whether it has the module, and what it can do without."""
+"""What is known of a server, as long as the pool of its connections is there: whether it has the module, what it can do
+without, who waits for it by which connections, and what is to be withdrawn."""
 
 from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from typing import Any, Dict, List
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from ._request import Latest
+from ._ear import Ear
+from ._process import after_fork
+from ._withdrawals import Withdrawals
 from ._words import Name, encoded
 
 logger = logging.getLogger("redis_lock_module")
@@ -18,16 +20,47 @@ logger = logging.getLogger("redis_lock_module")
 FORGETS_AFTER = 5.0  # seconds
 
 
+class Latest:
+    """The number of the last grant to an owner, as long as a hold of that owner is remembered."""
+
+    number: int | None
+
+
+class Ticket:
+    """For a connection. One that is dropped is given back: no interrupt, at whatever point, leaks any."""
+
+
+class Room:
+    """How many of the pool's connections may wait at a time: the others are there to release by."""
+
+    def __init__(self, share: int, at_least: int = 0) -> None:
+        self._share, self._at_least = share, at_least
+        self._inside: WeakSet[Ticket] = WeakSet()
+
+    def enter(self, ticket: Ticket, connections: int) -> bool:
+        self._inside.add(ticket)
+        if len(self._inside) > max(self._at_least, connections // self._share):
+            self._inside.discard(ticket)  # two at once may both be refused, and never both let in
+            return False
+        return True
+
+    def leave(self, ticket: Ticket) -> None:
+        self._inside.discard(ticket)
+
+
 class Server:
     runs_scripts = True  # until one is refused
+    version = ""  # of the module, once that matters
     version = ""  # of the module, once that matters
 
     def __init__(self) -> None:
         self._bare_until = -math.inf
         self._has_said_so = False
-        self.latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
-        self.withdrawals: List[Any] = []
-        self._waiting: Dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
+        self._latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
+        self._ear: Ear | None = None
+        self._waiting: dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
+        self.blocking, self.asking = Room(2), Room(4, at_least=1)  # by BLOCK, and for a place or without the module
+        self.withdrawals = Withdrawals()
         self.greatest_lease = math.inf  # of a place, in milliseconds
 
     def is_bare(self) -> bool:
@@ -39,6 +72,17 @@ class Server:
             self._has_said_so = True
             logger.warning("The server has not loaded the redis-lock module: locks are acquired by SET NX, without "
                            "fencing numbers, and waiting is asking again and again.")
+
+    def granted(self, keys: tuple[bytes, ...], owner: bytes, number: int | None) -> Latest:
+        latest = self._latest.setdefault((keys, owner), Latest())
+        latest.number = number
+        return latest
+
+    def ear(self, place: object) -> Ear:
+        """One of another loop can't be used."""
+        if self._ear is None or self._ear.place is not place:
+            self._ear = Ear(place)
+        return self._ear
 
     def join(self, request: Any, key: Name) -> None:
         self._waiting[request] = encoded(key)
@@ -56,10 +100,9 @@ class Server:
 
 
 _servers: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_servers.clear)  # what waits, or is withdrawn, is the parent's
+after_fork(_servers.clear)  # what waits, listens or is withdrawn, is the parent's
 
 
 def server_of(pool: Any) -> Server:
-    return _servers.setdefault(pool, Server())
+    server = _servers.get(pool)
+    return server if server is not None else _servers.setdefault(pool, Server())

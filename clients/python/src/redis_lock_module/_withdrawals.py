@@ -3,18 +3,14 @@ failed. It is released in the background until the server has heard of it, or it
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Deque, Dict, Tuple
-from weakref import WeakKeyDictionary
-
-from ._link import finish
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._core import Core
+    from ._link import Link
 
 # Between two attempts, in seconds; each is twice as long as the one before.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -23,30 +19,27 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 class Withdrawal:
     def __init__(self, core: Core, owner: bytes, until: float) -> None:
         self._core, self._owner, self.until = core, owner, until
+        self._all = core.link.server.withdrawals
+        self._all.known.append(self)
         self.is_called_off = False  # the same owner acquires it anew
-        self.is_busy = False
-
-    def is_of(self, keys: Tuple[bytes, ...], owner: bytes) -> bool:
-        return self._owner == owner and self._core.spelling.keys == keys
-
-    def wait(self) -> None:
-        """The caller has left, and what it has asked for may still be heard: until `begin` or `end` is called, a later
-        request by the same owner waits."""
+        # The caller has left, and what it has asked for may still be heard: until `begin` or `end` is called, a later
+        # request by the same owner waits. So it does while this is tried.
         self.is_busy = True
-        if self not in self._core.link.server.withdrawals:
-            self._core.link.server.withdrawals.append(self)
+
+    def is_of(self, keys: tuple[bytes, ...], owner: bytes) -> bool:
+        return self._owner == owner and self._core.spelling.keys == keys
 
     def begin(self, until: float) -> None:
         self.until, self.is_busy = until, False
         if self.is_called_off:
             self.end()
         else:
-            self._core.link.go_on(self)
+            self._all.add(self, self._core.link)
 
     def end(self) -> None:
         self.is_busy = False
         with suppress(ValueError):
-            self._core.link.server.withdrawals.remove(self)
+            self._all.known.remove(self)
 
     async def has_ended(self) -> bool:
         """Tries, if there is something left to do."""
@@ -59,57 +52,35 @@ class Withdrawal:
             self.end()
         return over
 
-    async def go_on(self) -> None:
-        pause = FIRST_PAUSE
-        while not await self.has_ended():
-            await self._core.link.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
-
 
 class Withdrawals:
-    """Those of a pool that threads use. When the server does not answer, hundreds of requests fail in a moment: one
-    thread withdraws them, one after the other."""
+    """Those of a server. When it does not answer, hundreds of requests fail in a moment: one thread or task withdraws
+    them, one after the other."""
 
     def __init__(self) -> None:
-        self._all: Deque[Withdrawal] = deque()
-        self._running: Dict[str, threading.Thread] = {}  # at most one entry: setdefault decides which thread it is
+        self.known: list[Withdrawal] = []
+        self._waiting: deque[Withdrawal] = deque()
+        self._place: object = None
+        self._work: Any = None
 
-    def add(self, withdrawal: Withdrawal) -> None:
-        self._all.append(withdrawal)
-        self._start()
+    def add(self, withdrawal: Withdrawal, link: Link) -> None:
+        self._waiting.append(withdrawal)
+        self._start(link)
 
-    def _start(self) -> None:
-        if not self._running:
-            try:
-                threading.Thread(target=self._run, name="redis-lock release", daemon=True).start()
-            except RuntimeError:  # there are too many threads, or the interpreter is about to end
-                if not self._running:  # what is left in the server expires
-                    self._all.clear()
+    def _start(self, link: Link) -> None:
+        if self._work is None or self._work.done() or self._place is not link.place():
+            self._place, self._work = link.place(), link.go_on(self.go_on(link))
 
-    def _run(self) -> None:
-        me = threading.current_thread()
-        if self._running.setdefault("thread", me) is not me:
-            return
+    async def go_on(self, link: Link) -> None:
         pause = FIRST_PAUSE
-        while self._all:
-            withdrawal = self._all.popleft()
-            if finish(withdrawal.has_ended()):
+        while self._waiting:
+            withdrawal = self._waiting.popleft()
+            if await withdrawal.has_ended():
                 pause = FIRST_PAUSE
                 continue
-            self._all.append(withdrawal)
-            time.sleep(pause)
+            self._waiting.append(withdrawal)
+            await link.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-        self._running.clear()
-        if self._all:  # another has come meanwhile, and seen that this was running
-            self._start()
-
-
-_withdrawals: WeakKeyDictionary[Any, Withdrawals] = WeakKeyDictionary()
-
-
-def withdrawals_of(pool: Any) -> Withdrawals:
-    return _withdrawals.setdefault(pool, Withdrawals())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_withdrawals.clear)  # what the parent has asked for, it withdraws
+        self._work = None
+        if self._waiting:  # another has come meanwhile, and seen that this was running
+            self._start(link)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, Union
 
 from . import _options
 
 Name = Union[str, bytes, memoryview]
-Names = Union[Name, List[str], List[bytes], List[Name], Tuple[Name, ...]]
-Words = Tuple[Any, ...]
+Names = Union[Name, list[str], list[bytes], list[Name], tuple[Name, ...]]
+Words = tuple[Any, ...]
 
 
 def encoded(name: Name) -> bytes:
@@ -18,16 +18,16 @@ def encoded(name: Name) -> bytes:
 class Spelling:
     """The commands of one lock, or of several that are held together."""
 
-    def __init__(self, name: Names, shared: bool, limit: Optional[int], max_queue: Optional[int] = None) -> None:
+    def __init__(self, name: Names, shared: bool, limit: int | None, max_queue: int | None = None) -> None:
         _options.flag("shared", shared)
         _options.whole_number("limit", limit, 1)
         _options.whole_number("max_queue", max_queue, 0)
         if shared and limit is not None:
             raise ValueError("a lock is either shared or has a limit, which shares it too")
-        self.names: Tuple[Name, ...] = _options.names(name)
+        self.names: tuple[Name, ...] = _options.names(name)
         self.name = self.names[0]
         self.keys = tuple(encoded(one) for one in self.names)
-        self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
+        self._many: tuple[str, ...] = () if len(self.names) == 1 else ("M",)
         self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
         self._max_queue: Words = () if max_queue is None else ("MAXQUEUE", max_queue)
         # What the first version of the module did not know.
@@ -52,7 +52,7 @@ class Spelling:
     def renew(self, owner: bytes, ttl: int) -> Words:
         return self._command("RENEW", owner, ttl)
 
-    def checks(self, owner: bytes) -> List[Words]:
+    def checks(self, owner: bytes) -> list[Words]:
         return [("LOCK.CHECK", name, owner) for name in self.names]
 
     def guard(self, owner: bytes, command: Words) -> Words:
