@@ -159,12 +159,12 @@ class Connection {
     return this.way.send(key, words);
   }
 
-  /** Says it until there is a reply. `repeated`: an earlier time may have done it. */
-  async sayUntilReplied(key, words) {
+  /** Says it until there is a reply, and reads that. `repeated`: an earlier time may have done it. */
+  async sayUntilReplied(key, words, read = (reply, repeated) => ({ reply, repeated })) {
     for (let tries = 1; ; tries++) {
       const repeated = tries > 1;
       try {
-        return { reply: await this.sayOnce(key, words), repeated };
+        return read(await this.sayOnce(key, words), repeated);
       } catch (error) {
         if (codeOf(error) !== undefined || tries === TRIES) throw Object.assign(error, { repeated });
         await sleep(20 * tries); // asked at once, node-redis 5 may answer with the reply to something else, or never
@@ -173,8 +173,8 @@ class Connection {
   }
 
   /** The same, for what may be done twice. */
-  async say(key, words) {
-    return (await this.sayUntilReplied(key, words)).reply;
+  say(key, words) {
+    return this.sayUntilReplied(key, words, (reply) => reply);
   }
 
   spell(words) {

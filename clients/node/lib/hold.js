@@ -110,9 +110,11 @@ class Hold {
 
   // To wait for a server that does not answer is to wait until the hold is over, and no longer.
   #orLost(doing) {
-    doing.catch(() => {}); // if it is lost first, what comes of it later concerns no one
     this.look();
-    if (this.#lostBy) return false;
+    if (this.#lostBy) {
+      doing.catch(() => {}); // what comes of it later concerns no one
+      return false;
+    }
     return new Promise((resolve, reject) => {
       const over = () => resolve(false);
       const done = (settle) => (said) => {

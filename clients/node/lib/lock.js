@@ -98,10 +98,7 @@ class Lock {
 
   // None of these is an async function: the flow that calls is marked before anything is waited for.
   acquire(signal) {
-    return this._acquireIn(begin(this), signal).then((hold) => {
-      if (!hold) throw new TimeoutError(`Acquire ${this._kind} ${this._key} timeout`);
-      return hold;
-    });
+    return this._acquireIn(begin(this), signal, true);
   }
 
   tryAcquire(signal) {
@@ -112,7 +109,7 @@ class Lock {
     return this._acquireIn(begin(this), signal);
   }
 
-  async _acquireIn(acquiring, signal) {
+  async _acquireIn(acquiring, signal, throws = false) {
     try {
       checkSignal(signal);
       signal?.throwIfAborted();
@@ -121,7 +118,7 @@ class Lock {
       // waited for between the last look and the attempt.)
       while (this._ownerIsGiven && !takesOver && (this.isAcquired || this._last)) {
         signal?.throwIfAborted();
-        if (now() >= until) return null;
+        if (now() >= until) return this._notAcquired(throws);
         await new Promise((resolve) => { setTimeout(resolve, this._pause); });
       }
       // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
@@ -134,12 +131,17 @@ class Lock {
       const running = attempt.run(signal);
       if (this._ownerIsGiven) this._follow(attempt, running);
       const granted = await running;
-      if (!granted) return null;
+      if (!granted) return this._notAcquired(throws);
       if (takesOver) this._acquiredExternally = false;
       return this._latest = acquiring.hold = this._keep(owner, granted);
     } finally {
       acquiring.isOver = acquiring.hold === null;
     }
+  }
+
+  _notAcquired(throws) {
+    if (throws) throw new TimeoutError(`Acquire ${this._kind} ${this._key} timeout`);
+    return null;
   }
 
   _keep(owner, { fence, asked }) {
@@ -181,7 +183,11 @@ class Lock {
   async release() {
     const hold = holdOf(this) ?? this._holds.find((one) => one.isHeld) ?? (this._acquiredExternally ? this._notTakenOver() : null);
     // As in redis-semaphore, a lock that was lost may be released. That it was lost is told by `lost`.
-    await hold?.release().catch((error) => { if (!(error instanceof LostLockError)) throw error; });
+    try {
+      await hold?.release();
+    } catch (error) {
+      if (!(error instanceof LostLockError)) throw error;
+    }
     this._acquiredExternally = false;
   }
 

@@ -18,27 +18,27 @@ class Native {
     return [`LOCK.M${verb}`, this.keys.length, ...this.keys, ...rest];
   }
 
-  say(verb, ...rest) {
-    return this.connection.sayUntilReplied(this.key, this.words(verb, rest));
+  say(verb, rest, read) {
+    return this.connection.sayUntilReplied(this.key, this.words(verb, rest), read);
   }
 
   /** The fencing number of the hold, or the place in the queue, or null. */
-  async acquire(owner, ttl, { how = [] } = {}) {
+  acquire(owner, ttl, { how = [] } = {}) {
     // A try joins no queue.
     const maxQueue = how.length > 0 ? this.maxQueue : [];
-    const { reply } = await this.say("ACQUIRE", owner, ttl, ...how, ...this.mode, ...maxQueue);
-    if (reply === null) return null;
-    const number = Number(reply);
-    return number > 0 ? { held: true, fence: number } : { held: false, place: -number };
+    return this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...maxQueue], (reply) => {
+      if (reply === null) return null;
+      const number = Number(reply);
+      return number > 0 ? { held: true, fence: number } : { held: false, place: -number };
+    });
   }
 
-  async release(owner) {
-    const { reply, repeated } = await this.say("RELEASE", owner);
-    return { ended: Number(reply) === this.many, repeated };
+  release(owner) {
+    return this.say("RELEASE", [owner], (reply, repeated) => ({ ended: Number(reply) === this.many, repeated }));
   }
 
-  async renew(owner, ttl) {
-    return Number((await this.say("RENEW", owner, ttl)).reply) === 1;
+  renew(owner, ttl) {
+    return this.say("RENEW", [owner, ttl], (reply) => Number(reply) === 1);
   }
 
   guard(owner, words) {

@@ -94,14 +94,14 @@ class Store {
   }
 
   /** Null, or a place, or that it is held. `inDoubt`: this owner has asked before, and may have come to hold it. */
-  async acquire(owner, ttl, options) {
-    try {
-      return await this.do("acquire", [owner, ttl], options);
-    } catch (error) {
-      if (this.native.maxQueue.length === 0 || !/^ERR syntax error/.test(error.message)) throw error;
+  acquire(owner, ttl, options) {
+    const asking = this.do("acquire", [owner, ttl], options);
+    if (this.native.maxQueue.length === 0) return asking;
+    return asking.catch(async (error) => {
+      if (!/^ERR syntax error/.test(error.message)) throw error;
       const version = await this.version();
       throw /^(1\.|$)/.test(version) ? new ModuleMissingError("maxQueue needs", { cause: error, version }) : error;
-    }
+    });
   }
 
   /** That of the server's module, asked for once; empty if it does not say. */
