@@ -265,13 +265,13 @@ def test_an_interrupt_at_the_end_of_with_leaves_nothing(client, watcher, monkeyp
 
 def test_an_interrupt_at_the_beginning_of_with_leaves_nothing(client, watcher):
     lock = Lock(client, "market", timeout=60)
-    enter = lock.local.holds.enter
+    enter = lock.local.enter
 
     def interrupted(hold):
-        lock.local.holds.enter = enter
+        lock.local.enter = enter
         raise GaveUp
 
-    lock.local.holds.enter = interrupted
+    lock.local.enter = interrupted
     with pytest.raises(GaveUp):
         with lock:
             pass

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import threading
 import time
 from queue import Empty, SimpleQueue
 from typing import Any, Callable
 
 from ._process import after_fork
+
+logger = logging.getLogger("redis_lock_module")
 
 Call = tuple[float, int, Callable[..., object], tuple[Any, ...]]  # when; in which order; what
 
@@ -45,7 +48,10 @@ class Clock:
             self._wait(calls)
             if calls and calls[0][0] <= time.monotonic():
                 _, _, what, args = heapq.heappop(calls)
-                what(*args)
+                try:
+                    what(*args)
+                except Exception:  # all that is still to come needs this thread
+                    logger.exception("A hold was not looked after")
 
     def _wait(self, calls: list[Call]) -> None:
         limit = None if not calls else max(0.0, min(calls[0][0] - time.monotonic(), threading.TIMEOUT_MAX))

@@ -240,11 +240,11 @@ class Core:
             return False
 
     def withdraw_in_background(self, owner: bytes, until: float) -> None:
-        Withdrawal(self, owner, until).begin(until)
+        Withdrawal(self, owner, until)
 
     async def _withdraw_before(self, request: Request) -> bool:
-        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now: so
-        it is withdrawn first. False if that is on its way to the server, and may be heard later."""
+        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now:
+        so it is withdrawn first. False if that is on its way to the server, and may be heard later."""
         known: list[Withdrawal] = []
         is_withdrawn = False
         try:
@@ -253,17 +253,17 @@ class Core:
                           if one not in known and one.is_of(self.spelling.keys, request.owner)]
                 for one in known:
                     one.is_called_off = True
-                if not any(one.is_busy for one in known) or request.is_over():
+                if not any(one.is_busy() for one in known) or request.is_over():
                     break
                 await self.link.sleep(request.for_a_while(0.01))
             if known:
                 await self.release(request.owner)
-            is_withdrawn = not any(one.is_busy for one in known)
+            is_withdrawn = not any(one.is_busy() for one in known)
         finally:
-            if known and not is_withdrawn:
-                for one in known:
-                    one.is_called_off = False  # what is heard later is withdrawn then
-                self.withdraw_in_background(request.owner, max(one.until for one in known))
+            for one in known:
+                if is_withdrawn:
+                    self.link.server.withdrawals.remove(one)
+                one.is_called_off = is_withdrawn  # else what is heard later is withdrawn then
         return is_withdrawn
 
     # What is done with a hold

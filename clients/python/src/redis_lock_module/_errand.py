@@ -67,7 +67,6 @@ class Errand(Generic[T]):
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
         self._outcome: list[Any] = []  # the result, the error
-        self._afterwards: list[Callable[[], object]] = []
         self._bell = Bell()
 
     def start(self) -> bool:
@@ -90,7 +89,10 @@ class Errand(Generic[T]):
         except BaseException as error:
             self._outcome = [None, error]
         self._bell.set()
-        self._call_afterwards()
+
+    def cancel(self) -> bool:
+        """No thread can be."""
+        return False
 
     def done(self) -> bool:
         return bool(self._outcome)
@@ -110,16 +112,6 @@ class Errand(Generic[T]):
                 del error
                 self._outcome[1] = None  # it refers to this frame
         return result
-
-    def and_then(self, work: Callable[[], object]) -> None:
-        """When it has ended, by the thread that does it; at once if it has."""
-        self._afterwards.append(work)
-        if self._outcome:
-            self._call_afterwards()
-
-    def _call_afterwards(self) -> None:
-        with suppress(IndexError):
-            self._afterwards.pop()()
 
 
 def _run(inbox: Inbox) -> None:

@@ -67,9 +67,13 @@ class Link:
     """A client of redis-py, and the node of a cluster where a key is. Threads and tasks have each their own way to send
     and to wait: what is only declared here."""
 
+    clients: tuple[type, type]  # for one server, and of a cluster
+    clients_of_others: tuple[type, type]  # two classes of the same name are easily mixed up
+    needs: str
+    mixed_up: str
+    is_cluster: bool
     is_async: bool  # what redis-py returns is awaited
     may_be_interrupted: bool  # while it waits for a reply; a task may not, and has that done in the background
-    is_cluster: bool
     at_once: dict[str, Any]  # how to disconnect
     is_single: Callable[[], bool]  # the client has one connection for all that it says
     get_ready: Callable[[], Awaitable[None]]  # so that the node is known; of tasks alone
@@ -89,12 +93,16 @@ class Link:
     go_on: Callable[[Coroutine[Any, Any, object]], Any]  # in the background. None if there are too many threads
     begin: Callable[[Request, Coroutine[Any, Any, object]], None]  # in the background, as what the request is asking
     wait: Callable[[Any, float], Awaitable[bool]]  # for the end of what goes on in the background: whether that has come
-    # Concludes what goes on in the background when it has ended; the caller waits for that a little, or not.
-    leave: Callable[[Any, Callable[[], Awaitable[None]], bool, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
+    leave: Callable[..., Awaitable[None]]  # what is to be ended by such work; the caller waits for that a little, or not
     see_through: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]  # also if the task that waits for it is cancelled
 
     def __init__(self, client: Any, key: Name) -> None:
-        self.client, self.key = client, key
+        if not isinstance(client, self.clients):
+            raise TypeError(self.mixed_up if isinstance(client, self.clients_of_others) else
+                            f"a lock needs a client of redis-py, {self.needs}, not {client!r}")
+        self.client: Any = client
+        self.key = key
+        self.is_cluster = not isinstance(client, self.clients[0])
 
     @property
     def pool(self) -> Any:

@@ -15,7 +15,7 @@ from . import _options
 from ._core import Core
 from ._errors import DEADLOCK, DeadlockError, says
 from ._holds import TTL, HoldOperations
-from ._mine import Shared, ThreadLocal
+from ._mine import Holds, ThreadLocal
 from ._options import milliseconds
 from ._request import Grant, Request, fresh_owner
 from ._state import Life
@@ -36,9 +36,9 @@ async def awaited(result: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256, typed=True)  # many objects are made with the same options
-def _checked(name: Names, shared: bool, limit: int | None, max_queue: int | None, timeout: Any, sleep: Any, blocking: Any,
-             blocking_timeout: Any, thread_local: Any, raise_on_release_error: Any, renew: Any, renew_for: Any, queue: Any,
-             require_module: Any, owner_prefix: Any) -> Spelling:
+def _checked(name: Names, shared: bool, limit: int | None, max_queue: int | None, timeout: Any, sleep: Any,
+             blocking: Any, blocking_timeout: Any, thread_local: Any, raise_on_release_error: Any, renew: Any,
+             renew_for: Any, queue: Any, require_module: Any, owner_prefix: Any) -> Spelling:
     _options.optional(_options.span, "timeout", timeout)
     _options.pause("sleep", sleep)
     _options.flag("blocking", blocking)
@@ -103,32 +103,17 @@ class LockBase(Generic[Client, Event]):
     do_release: Any
     _ours: dict[str, Any]  # methods as they are here, and not in a subclass
 
-    def __init__(
-        self,
-        redis: Client,
-        name: Names,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-        *,
-        shared: bool = False,
-        limit: int | None = None,
-        renew: bool | None = None,
-        renew_for: float | None = None,
-        on_lost: Callable[[], object] | None = None,
-        queue: bool | None = None,
-        require_module: bool = False,
-        max_queue: int | None = None,
-        owner_prefix: str | None = None,
-    ) -> None:
+    def __init__(self, redis: Client, name: Names, timeout: float | None = None, sleep: float = 0.1,
+                 blocking: bool = True, blocking_timeout: float | None = None, thread_local: bool = True,
+                 raise_on_release_error: bool = True, *, shared: bool = False, limit: int | None = None,
+                 renew: bool | None = None, renew_for: float | None = None,
+                 on_lost: Callable[[], object] | None = None, queue: bool | None = None, require_module: bool = False,
+                 max_queue: int | None = None, owner_prefix: str | None = None) -> None:
         # Not theirs: it would register scripts.
         self._link = self._link_class(redis, name)
         _options.function("on_lost", on_lost)
         options: Any = (name, shared, limit, max_queue, timeout, sleep, blocking, blocking_timeout, thread_local,
-                   raise_on_release_error, renew, renew_for, queue, require_module, owner_prefix)
+                        raise_on_release_error, renew, renew_for, queue, require_module, owner_prefix)
         spelling = None
         with suppress(TypeError):  # of a list, which has no hash; or of nonsense, which is refused in words below
             spelling = _checked(*options)
@@ -142,7 +127,7 @@ class LockBase(Generic[Client, Event]):
         self.thread_local, self.raise_on_release_error = thread_local, raise_on_release_error
         self.renew, self.renew_for, self.on_lost = renew, renew_for, on_lost
         self.queue, self.owner_prefix = queue, owner_prefix
-        self.local: Any = (ThreadLocal if thread_local else Shared)(self._link)
+        self.local: Any = (ThreadLocal if thread_local else Holds)(self._link)
 
     def register_scripts(self) -> None:
         """Needs none."""
@@ -165,7 +150,7 @@ class LockBase(Generic[Client, Event]):
         """An event, which is set when the hold of this thread or task is found to be lost; one that is released before is
         not. Taken while nothing is held, it is that of the hold that comes."""
         hold = self._mine()
-        event: Event = hold.lost if hold else self.local.holds.event_while_nothing_is_held()
+        event: Event = hold.lost if hold else self.local.event_while_nothing_is_held()
         return event
 
     def _is_ours(self, method: str) -> bool:
@@ -186,22 +171,22 @@ class LockBase(Generic[Client, Event]):
 
     def _begin(self, request: Request, grant: Grant) -> Any:
         """A hold that this object remembers."""
-        holds = self.local.holds
+        holds = self.local
         return holds.add(self._new_hold(request, grant, holds.event_for_a_new_hold()))
 
     def _begin_by_token(self, token: bytes) -> Any:
         """That was handed over: since when it is held, and how long that lasts, is not known."""
-        holds, life = self.local.holds, Life(math.inf, time.monotonic(), False, None)
+        holds, life = self.local, Life(math.inf, time.monotonic(), False, None)
         return holds.add(self._hold_class(self, token, None, life, None, holds.event_for_a_new_hold()))
 
     def _mine(self) -> Any:
-        holds = self.local.holds
+        holds = self.local
         return holds.pick() if holds.handed_over is None else self._begin_by_token(holds.handed_over)
 
     def _mine_or_error(self, words: str) -> Any:
         hold = self._mine()
         if hold is None:
-            if self.local.holds.are_ambiguous():
+            if self.local.are_ambiguous():
                 words += " Several hold it by this object: use the hold that `lock.hold()` or `with` returns."
             raise LockError(words, lock_name=self.name)
         return hold
@@ -264,32 +249,28 @@ class LockBase(Generic[Client, Event]):
     async def _give_up(self, request: Request, error: BaseException) -> None:
         """Leaves nothing behind."""
         core, is_told, asking = self._core, isinstance(error, RedisError), request.asking
-        hold = self.local.holds.of(request.owner) if request.left else None
+        hold = self.local.of(request.owner) if request.left else None
         if hold:
             hold._forget()
         if asking is not None and not (asking.done() and is_told):
-            withdrawal = Withdrawal(core, request.owner, request.may_be_left_until())
-
-            async def conclude() -> None:
-                if request.left and not await core.withdraw(request.owner):
-                    withdrawal.begin(request.may_be_left_until())
-                else:
-                    withdrawal.end()
-
+            withdrawal = Withdrawal(core, request.owner, request.may_be_left_until(), request)
             request.give_up()
-            await self._link.leave(asking, lambda: self._until_ended(request), not is_told, conclude)
+            await self._link.leave(self._end, request, withdrawal, waits=not is_told)
         # Twice: what was said last by a connection that is closed now may be read after the first of them. But a client
         # that has an error has tried for long enough: the caller has the error now.
         elif request.left and (is_told or not (await core.withdraw(request.owner) and await core.withdraw(request.owner))):
             core.withdraw_in_background(request.owner, request.may_be_left_until())
 
-    async def _until_ended(self, request: Request) -> None:
+    async def _end(self, request: Request, withdrawal: Withdrawal) -> None:
+        """What is under way; the rest goes on in the background."""
         until = time.monotonic() + PATIENCE
         while not request.asking.done() and time.monotonic() < until:
             if request.blocks:
                 await self._core.withdraw(request.owner)
             await self._link.wait(request.asking, _PAUSE)
-
+        if request.asking.cancel():
+            await self._link.wait(request.asking, PATIENCE)
+        await withdrawal.has_ended()
 
     async def _release(self, hold: Any) -> None:
         hold._release_begins()
@@ -311,7 +292,7 @@ class LockOperations(LockBase[Client, Event]):
 
     async def do_release(self, expected_token: Any) -> None:
         token = self.redis.get_encoder().encode(expected_token)
-        await (self.local.holds.of(token) or self._begin_by_token(token))._do_release()
+        await (self.local.of(token) or self._begin_by_token(token))._do_release()
 
     async def locked(self) -> bool:
         """Whether it is held, by any owner; of several, any of them."""

@@ -85,26 +85,21 @@ class Holds:
         event = self._taken.pop(self._link.me(), None)
         return self._taken.popitem()[1] if event is None else event
 
-
-class Shared:
-    def __init__(self, link: Any) -> None:
-        self.holds = Holds(link)
-
     @property
     def token(self) -> bytes | None:
-        if self.holds.handed_over is not None:
-            return self.holds.handed_over
-        hold = self.holds.pick()
+        if self.handed_over is not None:
+            return self.handed_over
+        hold = self.pick()
         token: bytes | None = hold._token if hold else None
         return token
 
     @token.setter
     def token(self, token: bytes | None) -> None:
-        hold = self.holds.pick() if token is None else None
-        self.holds.handed_over = token
+        hold = self.pick() if token is None else None
+        self.handed_over = token
         if hold:
             hold._forget()
 
 
-class ThreadLocal(threading.local, Shared):
+class ThreadLocal(threading.local, Holds):
     """What one thread knows: a thread that has acquired nothing finds nothing."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
-import uuid
 from typing import Any, NamedTuple
 
 from ._options import milliseconds
@@ -31,7 +31,9 @@ class Grant(NamedTuple):
 
 def fresh_owner(prefix: str | None) -> bytes:
     """Says to those who look at the lock which process holds it, and is like no other."""
-    return f"{process.name if prefix is None else prefix}:{uuid.uuid4()}".encode("utf-8", "surrogateescape")
+    digits = os.urandom(16).hex()  # of a random uuid, which uuid.uuid4() takes four times as long for
+    uuid = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+    return f"{process.name if prefix is None else prefix}:{uuid}".encode("utf-8", "surrogateescape")
 
 
 class Request:

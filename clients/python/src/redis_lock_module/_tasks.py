@@ -79,19 +79,14 @@ class _Node:
 
 
 class TaskLink(Link):
+    clients, clients_of_others = (Redis, RedisCluster), (ThreadRedis, ThreadRedisCluster)
+    needs = "a redis.asyncio.Redis or RedisCluster"
+    mixed_up = "this Lock is for redis.asyncio: for a client that threads use take redis_lock_module.Lock"
     is_async, at_once, may_be_interrupted = True, {"nowait": True}, False
     new_event = new_bell = asyncio.Event
-    place, sleep, go_on = staticmethod(asyncio.get_running_loop), staticmethod(asyncio.sleep), staticmethod(_go_on_in_background)
+    place, sleep = staticmethod(asyncio.get_running_loop), staticmethod(asyncio.sleep)
+    go_on = staticmethod(_go_on_in_background)
     me, releaser = staticmethod(lambda: _current_task() or asyncio), staticmethod(lambda: _background)
-
-    def __init__(self, client: Any, key: Any) -> None:
-        if not isinstance(client, (Redis, RedisCluster)):
-            if isinstance(client, (ThreadRedis, ThreadRedisCluster)):
-                raise TypeError("this Lock is for redis.asyncio: for a client that threads use take "
-                                "redis_lock_module.Lock")
-            raise TypeError(f"a lock needs a client of redis-py, a redis.asyncio.Redis or RedisCluster, not {client!r}")
-        super().__init__(client, key)
-        self.is_cluster = not isinstance(client, Redis)
 
     def is_single(self) -> bool:
         return bool(getattr(self.client, "single_connection_client", False))
@@ -136,15 +131,8 @@ class TaskLink(Link):
         await asyncio.wait({work}, timeout=None if seconds == math.inf else seconds)
         return bool(work.done())
 
-    async def leave(self, work: Any, until_ended: Callable[[], Awaitable[None]], waits: bool,
-                    conclude: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def end() -> None:
-            await until_ended()
-            work.cancel()
-            await asyncio.wait({work}, timeout=PATIENCE)
-            await conclude()
-
-        ending = _go_on_in_background(end())
+    async def leave(self, end: Callable[..., Coroutine[Any, Any, None]], *args: Any, waits: bool) -> None:
+        ending = _go_on_in_background(end(*args))
         if waits:
             await _see_through(ending)
 
@@ -241,12 +229,12 @@ class Lock(LockOperations[Union[Redis, RedisCluster], asyncio.Event], TheirLock)
         if not await self.acquire():
             raise self._not_acquired()
         hold: Hold = self._mine()
-        self.local.holds.enter(hold)
+        self.local.enter(hold)
         return await hold.__aenter__()
 
     async def __aexit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
                         traceback: TracebackType | None) -> None:
-        hold = self.local.holds.pick(entered=True)
+        hold = self.local.pick(entered=True)
         await _leave(lambda: self._release(hold) if hold else self.release(), hold, self.raise_on_release_error,
                      exc_value)
 

@@ -34,18 +34,13 @@ _READS_WITH_TIMEOUT = "timeout" in inspect.signature(Connection.read_response).p
 
 
 class ThreadLink(Link):
+    clients, clients_of_others = (Redis, RedisCluster), (AsyncRedis, AsyncRedisCluster)
+    needs = "a Redis or a RedisCluster"
+    mixed_up = "this Lock is for threads: for a client of redis.asyncio use redis_lock_module.asyncio.Lock"
     is_async, at_once, may_be_interrupted = False, {}, True
-    me, releaser, place = staticmethod(threading.current_thread), staticmethod(threading.current_thread), staticmethod(lambda: None)
+    me = releaser = staticmethod(threading.current_thread)
+    place = staticmethod(lambda: None)
     new_event, new_bell, call_at = threading.Event, Bell, clock.call_at
-
-    def __init__(self, client: Any, key: Any) -> None:
-        if not isinstance(client, (Redis, RedisCluster)):
-            if isinstance(client, (AsyncRedis, AsyncRedisCluster)):
-                raise TypeError("this Lock is for threads: for a client of redis.asyncio use "
-                                "redis_lock_module.asyncio.Lock")
-            raise TypeError(f"a lock needs a client of redis-py, a Redis or a RedisCluster, not {client!r}")
-        super().__init__(client, key)
-        self.is_cluster = not isinstance(client, Redis)
 
     def is_single(self) -> bool:
         return getattr(self.client, "connection", None) is not None
@@ -118,11 +113,9 @@ class ThreadLink(Link):
     async def wait(self, work: Any, seconds: float) -> bool:
         return bool(work.wait(seconds))
 
-    async def leave(self, work: Any, until_ended: Callable[[], Awaitable[None]], waits: bool,
-                    conclude: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        work.and_then(lambda: finish(conclude()))
+    async def leave(self, end: Callable[..., Coroutine[Any, Any, None]], *args: Any, waits: bool) -> None:
         if waits:
-            await until_ended()
+            await end(*args)
 
     async def see_through(self, work: Coroutine[Any, Any, Any]) -> Any:
         return await work
@@ -201,7 +194,7 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
             if not self.acquire():
                 raise self._not_acquired()
             hold: Hold = self._mine()
-            self.local.holds.enter(hold)
+            self.local.enter(hold)
             return hold
         except Exception:
             raise
@@ -213,7 +206,7 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
 
     def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        _leave(lambda: self.local.holds.pick(entered=True),
+        _leave(lambda: self.local.pick(entered=True),
                lambda hold: finish(self._release(hold)) if hold else self.release(),
                self.raise_on_release_error, exc_value)
 

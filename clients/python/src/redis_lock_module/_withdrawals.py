@@ -4,52 +4,48 @@ failed. It is released in the background until the server has heard of it, or it
 from __future__ import annotations
 
 import time
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._core import Core
     from ._link import Link
+    from ._request import Request
 
 # Between two attempts, in seconds; each is twice as long as the one before.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
 class Withdrawal:
-    def __init__(self, core: Core, owner: bytes, until: float) -> None:
-        self._core, self._owner, self.until = core, owner, until
-        self._all = core.link.server.withdrawals
-        self._all.known.append(self)
-        self.is_called_off = False  # the same owner acquires it anew
-        # The caller has left, and what it has asked for may still be heard: until `begin` or `end` is called, a later
-        # request by the same owner waits. So it does while this is tried.
-        self.is_busy = True
+    """Of what an owner has. A request that is still under way is withdrawn when that has ended."""
+
+    def __init__(self, core: Core, owner: bytes, until: float, request: Request | None = None) -> None:
+        self._core, self._owner, self._until, self._request = core, owner, until, request
+        self._is_tried = False
+        self.is_called_off = False  # the same owner acquires it anew, and ends it or lets it go on
+        core.link.server.withdrawals.add(self, core.link)
 
     def is_of(self, keys: tuple[bytes, ...], owner: bytes) -> bool:
         return self._owner == owner and self._core.spelling.keys == keys
 
-    def begin(self, until: float) -> None:
-        self.until, self.is_busy = until, False
-        if self.is_called_off:
-            self.end()
-        else:
-            self._all.add(self, self._core.link)
-
-    def end(self) -> None:
-        self.is_busy = False
-        with suppress(ValueError):
-            self._all.known.remove(self)
+    def is_busy(self) -> bool:
+        """Something is on its way to the server: a later request by the same owner waits for that."""
+        return self._is_tried or self._request is not None and not self._request.asking.done()
 
     async def has_ended(self) -> bool:
         """Tries, if there is something left to do."""
-        self.is_busy = True
+        if self.is_busy() or self.is_called_off:
+            return False
+        self._is_tried = True
         try:
-            over = self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner)
+            is_left, request, self._request = True, self._request, None
+            if request is not None:
+                is_left, self._until = request.left, request.may_be_left_until()
+            over = not is_left or time.monotonic() >= self._until or await self._core.withdraw(self._owner)
         finally:
-            self.is_busy = False
+            self._is_tried = False
         if over:
-            self.end()
+            self._core.link.server.withdrawals.remove(self)
         return over
 
 
@@ -59,13 +55,16 @@ class Withdrawals:
 
     def __init__(self) -> None:
         self.known: list[Withdrawal] = []
-        self._waiting: deque[Withdrawal] = deque()
         self._place: object = None
         self._work: Any = None
 
     def add(self, withdrawal: Withdrawal, link: Link) -> None:
-        self._waiting.append(withdrawal)
+        self.known.append(withdrawal)
         self._start(link)
+
+    def remove(self, withdrawal: Withdrawal) -> None:
+        with suppress(ValueError):
+            self.known.remove(withdrawal)
 
     def _start(self, link: Link) -> None:
         if self._work is None or self._work.done() or self._place is not link.place():
@@ -73,14 +72,12 @@ class Withdrawals:
 
     async def go_on(self, link: Link) -> None:
         pause = FIRST_PAUSE
-        while self._waiting:
-            withdrawal = self._waiting.popleft()
-            if await withdrawal.has_ended():
+        while self.known:
+            if any([await one.has_ended() for one in list(self.known)]):
                 pause = FIRST_PAUSE
-                continue
-            self._waiting.append(withdrawal)
-            await link.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            if self.known:
+                await link.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
         self._work = None
-        if self._waiting:  # another has come meanwhile, and seen that this was running
+        if self.known:  # another has come meanwhile, and seen that this was running
             self._start(link)
