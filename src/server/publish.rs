@@ -13,21 +13,26 @@ use crate::lock::Message;
 const PORTION: usize = 256;
 
 impl Module {
-    /// Publishes some of the messages that are due. Other modules may hear of them, and do anything.
-    pub fn publish(&self) {
-        let mut left = PORTION;
+    /// Publishes some of the messages that are due. Other modules may hear of them, and do anything. Returns whether a
+    /// place is passed by, because no client has received its message.
+    pub fn publish(&self) -> bool {
+        let (mut left, mut any_passed_by) = (PORTION, false);
         while left > 0
             && let Ok(Some(message)) = self.change(|locks| locks.waiting_mut().next_message())
         {
-            left = left.saturating_sub(1).saturating_sub(self.send(&message));
+            let (receivers, is_passed_by) = self.send(&message);
+            left = left.saturating_sub(1).saturating_sub(receivers);
+            any_passed_by |= is_passed_by;
         }
+        any_passed_by
     }
 
-    /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it.
-    fn send(&self, message: &Message) -> usize {
+    /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it, and whether
+    /// its place is passed by.
+    fn send(&self, message: &Message) -> (usize, bool) {
         let (channel, text) = (Text::new(&message.channel), Text::new(&message.text));
         if self.rights.publishing_denial(&message.asker, &channel, &text).is_some() {
-            return 0;
+            return (0, false);
         }
         let (own, in_cluster) = (self.own().raw(), self.cluster.is_on());
         // In a cluster it goes to the shard that has the channel's slot.
@@ -39,13 +44,13 @@ impl Module {
             }
         };
         // A node of a cluster counts those who listen to this very node.
-        let is_unheard = receivers == 0 && !in_cluster;
+        let passed_by = message.turn_of.filter(|_| receivers == 0 && !in_cluster);
         _ = self.change(|locks| {
             locks.published();
-            if let Some(place) = message.turn_of.filter(|_| is_unheard) {
+            if let Some(place) = passed_by {
                 locks.waiting_mut().pass_by(place, clock::now());
             }
         });
-        usize::try_from(receivers).unwrap_or_default()
+        (usize::try_from(receivers).unwrap_or_default(), passed_by.is_some())
     }
 }

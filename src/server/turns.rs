@@ -13,6 +13,9 @@ use super::module::{InAChange, Module};
 use super::{clock, home, timer};
 use crate::lock::{Locks, Now, Ticket, Turn};
 
+/// How long places may be passed by in one turn, in microseconds.
+const MOMENT: u64 = 500;
+
 /// A job of ours runs.
 pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     // First of all, because a job that seems to be owed keeps the module from being unloaded.
@@ -66,8 +69,12 @@ impl Module {
         }
         if self.timer.rings(now) {
             self.jobs.is_ahead.set(false);
-            self.publish();
-            self.tick(false);
+            // Behind a place whose owner is gone may stand many more: not each takes a turn of the loop.
+            while {
+                let is_passed_by = self.publish();
+                self.tick(false);
+                is_passed_by && clock::now().micros().saturating_sub(now.micros()) < MOMENT
+            } {}
         }
     }
 

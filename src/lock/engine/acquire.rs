@@ -74,7 +74,7 @@ impl Locks {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
-            return Err(Refusal::HoldsSome);
+            return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
             for part in parts {

@@ -94,8 +94,8 @@ impl Locks {
         request: &Request<'_>,
         own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
-        if let Some(part) = parts.iter().find(|part| self.is_unheard(part, request)) {
-            return Err(Refusal::Unheard(part.name.keep()));
+        if let Some(unheard) = self.unheard(parts, request) {
+            return Err(unheard);
         }
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
         let waiter = own.and_then(|own| self.waiting.waiter(own));
@@ -118,13 +118,21 @@ impl Locks {
         Ok(Acquired::Waiting(ticket))
     }
 
-    /// Does the owner hold this lock by a grant that it may still hear of?
-    fn is_unheard(&self, part: &Part<'_>, request: &Request<'_>) -> bool {
-        let Fit::Held { hold, .. } = part.fit else {
-            return false;
+    /// Refuses a request for a lock that its owner was granted, and may still hear of.
+    pub(in crate::lock) fn unheard(
+        &self,
+        parts: &[Part<'_>],
+        request: &Request<'_>,
+    ) -> Option<Refusal> {
+        let is_unheard = |part: &&Part<'_>| {
+            let Fit::Held { hold, .. } = part.fit else {
+                return false;
+            };
+            let entry = self.holds.entry(part.name, request.terms.owner, hold);
+            entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
         };
-        let entry = self.holds.entry(part.name, request.terms.owner, hold);
-        entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
+        let unheard = parts.iter().find(is_unheard);
+        unheard.map(|part| Refusal::Unheard(part.name.keep()))
     }
 
     /// Has the request take over its owner's wait for the same locks in the same mode. A place that sleeps wakes, unless

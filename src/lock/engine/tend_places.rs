@@ -68,7 +68,9 @@ impl Locks {
 
     /// The grant of this place, if it has one, has been claimed, or has ended without that.
     fn end_claim(&mut self, ticket: Ticket, claimed: bool) {
-        if let Some((names, owner)) = self.waiting.end_claim(ticket) {
+        self.waiting.end_claim(ticket);
+        if let Some(place) = self.waiting.waiter(ticket).filter(|place| place.is_granted()) {
+            let (names, owner) = (Rc::clone(&place.names), Rc::clone(&place.owner));
             self.offer_ended(ticket, &names, &owner, claimed);
         }
     }

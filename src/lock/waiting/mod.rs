@@ -245,7 +245,7 @@ impl Waiting {
 
     /// Are there no requests, and is nothing to be settled or published?
     pub fn is_idle(&self) -> bool {
-        self.is_empty() && !self.calendar.has_noted() && self.places.messages.is_empty()
+        self.is_empty() && !self.calendar.has_noted() && !self.places.have_work()
     }
 
     /// Are there no requests, not even such that have been decided and have not ended?

@@ -390,6 +390,14 @@ fn a_place_that_was_passed_by_is_a_wait() {
 }
 
 #[test]
+fn a_place_for_more_than_a_grant_that_was_not_heard_of_is_refused_for_that() {
+    let (mut server, _) = ann_has_a_place();
+    server.release(LOCK, "eve").unwrap();
+    let refused = server.asks(&BOTH, in_queue(alone("ann")));
+    assert!(matches!(refused, Err(Refusal::Unheard(_))), "{refused:?}");
+}
+
+#[test]
 fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
     let mut server = ann_was_passed_by();
     for owner in ["ben", "cid"] {

@@ -530,7 +530,11 @@ impl Server {
 
     /// When the timer rings.
     pub fn due(&self) -> Option<Ms> {
-        if self.touched.is_empty() { self.locks.next_due() } else { Some(0) }
+        let due = self.locks.next_due();
+        // The shell sets no timer for a core that is idle.
+        let has_work = !self.locks.is_idle() || self.locks.holds().are_missing_keys();
+        assert!(has_work || due.is_none(), "idle, and to be seen to at {due:?}");
+        if self.touched.is_empty() { due } else { Some(0) }
     }
 
     /// Is there a job for the end of what was just done? Then a tick must follow.

@@ -51,12 +51,11 @@ impl Waiting {
         moved_up
     }
 
-    /// The grant of this place has been claimed, or has ended without that. Returns its locks, and its owner.
-    pub fn end_claim(&mut self, ticket: Ticket) -> Option<(Rc<[Name]>, Rc<[u8]>)> {
-        let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.is_granted())?;
-        let place = waiter.place.as_ref()?;
-        self.places.claims.remove(&(place.claim_ends, ticket));
-        Some((Rc::clone(&waiter.names), Rc::clone(&waiter.owner)))
+    /// The grant of this place has been claimed, or has ended without that.
+    pub fn end_claim(&mut self, ticket: Ticket) {
+        if let Some(place) = self.waiters.get(&ticket).and_then(|waiter| waiter.place.as_ref()) {
+            self.places.claims.remove(&(place.claim_ends, ticket));
+        }
     }
 
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
