@@ -16,9 +16,6 @@ pub const SETTLE: usize = 4;
 /// The cost of replying to a waiter. Most of it is the server's, which writes to the client by itself.
 const REPLY: usize = 12;
 
-/// So many waiters are replied to in one turn, however they came to be decided.
-pub const REPLIES: usize = Budget::PORTION / REPLY;
-
 /// Returns the cost of taking a waiter out of this many queues, and of replying to it.
 pub fn reply(queues: usize) -> usize {
     REPLY.saturating_add(queues)

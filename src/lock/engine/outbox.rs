@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::lock::budget::REPLIES;
 use crate::lock::room::keep_room;
 use crate::lock::words::{Name, Ticket};
 
@@ -16,14 +15,10 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Takes the waiters whose clients must be unblocked now, in the order in which that was decided; of many
-    /// only the first, and the others in the next turns. Each reply is then the waiter's
-    /// [`outcome`](crate::lock::Locks::outcome).
+    /// Takes the waiters whose clients must be unblocked now, in the order in which that was decided: no more than a
+    /// turn's budget allows. Each reply is then the waiter's [`outcome`](crate::lock::Locks::outcome).
     pub fn take_to_reply(&mut self) -> Vec<Ticket> {
-        if self.to_reply.len() <= REPLIES {
-            return std::mem::take(&mut self.to_reply);
-        }
-        self.to_reply.drain(..REPLIES).collect()
+        std::mem::take(&mut self.to_reply)
     }
 
     /// Gives back the list of those that were replied to, so that its memory is used again.

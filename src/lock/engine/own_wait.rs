@@ -16,7 +16,8 @@
 //! CLIENT UNBLOCK, and the end of a connection, end the wait of the client that is blocked for it now. What becomes of a
 //! client that was replaced, in the same turn of the server's loop or later, does not touch the wait
 //! ([`take_over`](crate::lock::waiting::take_over)). A wait whose owner comes to hold its locks otherwise is replied to
-//! with that, and one whose owner comes to share a lock that it asks for alone is over.
+//! with that, and one whose owner comes to share a lock that it asks for alone is over. If the server lets no module block
+//! the client of the last request, that gets an error and nothing waits: the client before it was replaced all the same.
 
 use std::rc::Rc;
 

@@ -291,7 +291,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         169 if kind.troubles => Step::Forbid { which },
         170..=172 if kind.troubles => Step::Lag { ms: random.pick(&[5, 90, 150, 1000]) },
         173..=174 if kind.troubles => Step::LagTo { mark, by: by + random.pick(&[0, 50, 200]) },
-        175 if kind.troubles => Step::Deny(random.one_in(2).then(|| kind.owner(random))),
+        175 if kind.troubles => Step::Deny(Some(kind.owner(random))),
         176 if kind.fails => Step::Demote { closes: random.one_in(2) },
         177..=179 => Step::Promote,
         180 if kind.fails => Step::Restart,
