@@ -175,6 +175,22 @@ fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
 }
 
 #[test]
+fn a_place_that_sleeps_ends_when_its_owner_renews_a_hold_that_another_client_has_written_for_it() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    let patience = told_on(Some(("his", "turn")), LEASE);
+    server.asks(&[LOCK], Plea { patience, ..sharing("ben") }).unwrap();
+    server.set_limits(|limits| limits.claim_time = 20);
+    server.release(LOCK, "ann").unwrap();
+    server.at(30);
+    assert_eq!((server.holder(), server.locks.waiting.leased_places()), (None, 1), "it sleeps");
+    server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
+    server.at(40);
+    assert_eq!(server.renew(LOCK, "ben", 100), Ok(true));
+    assert_eq!(server.locks.waiting.leased_places(), 0);
+}
+
+#[test]
 fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
     let mut server = server();
     server.gets("ann", 50_000);
