@@ -419,7 +419,7 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
         assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
     }
     let version = env!("CARGO_PKG_VERSION").replace("-dev", "-SNAPSHOT"); // as Maven spells it
-    for module in ["", "core/", "jedis/", "lettuce/", "shedlock/", "tests/", "bench/"] {
+    for module in ["", "core/", "jedis/", "lettuce/", "shedlock/", "spring/", "tests/", "bench/"] {
         let pom = read(format!("clients/java/{module}pom.xml"));
         assert!(pom.contains(&format!("<version>{version}</version>")), "java: {module}");
         assert!(pom.contains("<groupId>redislock</groupId>"), "java: {module}");

@@ -1,0 +1,2 @@
+/** Locks of Spring Integration by {@code redislock}. */
+package redislock.spring;
