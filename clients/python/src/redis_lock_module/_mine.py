@@ -20,9 +20,7 @@ class Holds:
     def __init__(self, link: Any) -> None:
         self._link = link  # says who asks
         self._all: list[Any] = []
-        # Weak: by the thread or task that has lost one, or will acquire one.
-        self._lost: WeakKeyDictionary[Any, Any] | None = None  # holds that are forgotten
-        self._taken: WeakKeyDictionary[Any, Any] | None = None  # events
+        self._by_taker: dict[str, WeakKeyDictionary[Any, Any]] = {}  # what most objects need none of
         self.handed_over: bytes | None = None  # a token that the caller has set
 
     def _live(self) -> list[Any]:
@@ -31,8 +29,7 @@ class Holds:
                 self._all.remove(hold)
             taker = hold._taker()
             if hold._is_lost() and taker is not None:
-                self._lost = self._lost or WeakKeyDictionary()
-                self._lost[taker] = hold
+                self._by_taker.setdefault("lost", WeakKeyDictionary())[taker] = hold
         me = self._link.me()  # who was interrupted while it released, and does so again
         return [hold for hold in list(self._all) if hold._releaser is None or hold._releaser is me]
 
@@ -42,8 +39,8 @@ class Holds:
             if earlier._token == hold._token and earlier._life.state is State.UNSURE:
                 earlier._forget()  # its release was called off
         self._all.append(hold)
-        if self._lost:
-            self._lost.pop(self._link.me(), None)
+        if "lost" in self._by_taker:
+            self._by_taker["lost"].pop(self._link.me(), None)
         return hold
 
     def pick(self, entered: bool = False) -> Any:
@@ -73,17 +70,18 @@ class Holds:
     def event_while_nothing_is_held(self) -> Any:
         me = self._link.me()
         self._live()
-        if self._lost and me in self._lost:
-            return self._lost[me].lost
-        self._taken = self._taken or WeakKeyDictionary()
-        return self._taken.setdefault(me, self._link.new_event())
+        lost = self._by_taker["lost"].get(me) if "lost" in self._by_taker else None
+        if lost is not None:
+            return lost.lost
+        return self._by_taker.setdefault("events", WeakKeyDictionary()).setdefault(me, self._link.new_event())
 
     def event_for_a_new_hold(self) -> Any:
         """The one that was taken by me, or by another for whom I acquire; None if none was."""
-        if not self._taken:
+        taken = self._by_taker.get("events")
+        if not taken:
             return None
-        event = self._taken.pop(self._link.me(), None)
-        return self._taken.popitem()[1] if event is None else event
+        event = taken.pop(self._link.me(), None)
+        return taken.popitem()[1] if event is None else event
 
     @property
     def token(self) -> bytes | None:
