@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError, RedisClusterException, RedisError,
 
 from . import _native, _plain
 from ._errors import (ENDS_A_WAIT, IS_ABOUT_SOMETHING_ELSE, MAY_NOT_LISTEN, ModuleMissingError, greatest_lease,
-                      is_of_another_type, is_unknown_word, lets_nobody_block, misses_the_module, says,
+                      is_of_another_type, is_unknown_word, may_not_block, misses_the_module, says,
                       uses_all_connections)
 from ._link import Line, Link
 from ._options import milliseconds
@@ -125,7 +125,7 @@ class Core:
             try:
                 granted = await self._block(request)
             except ResponseError as error:
-                if not lets_nobody_block(error):
+                if not may_not_block(error):
                     raise
                 return await self._keep_a_place(request)
             finally:

@@ -6,7 +6,7 @@ import re
 
 from redis.exceptions import ConnectionError, LockError, MaxConnectionsError, RedisClusterException, ResponseError
 
-# A wait that ends by one of these is begun again: the client asks anew, and is told where, or why not.
+# A wait that ends by one of these is begun again: the client retries, and learns where, or why not.
 # BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
 ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
 # The owner has another request that waits, or shares the lock: a release would end that.
@@ -49,7 +49,7 @@ def is_elsewhere(error: Exception) -> bool:
     return isinstance(error, RedisClusterException) or says(error, *_IS_ELSEWHERE)
 
 
-def lets_nobody_block(error: ResponseError) -> bool:
+def may_not_block(error: ResponseError) -> bool:
     return "lets no module block" in str(error)
 
 

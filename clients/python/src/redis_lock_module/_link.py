@@ -18,7 +18,7 @@ from ._words import Name, Words
 
 T = TypeVar("T")
 
-_TIMES = 5  # so often a thing is told at most, where no answer comes
+_TIMES = 5  # so often something is said at most, where there is no reply
 _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
 _CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
 

@@ -65,10 +65,10 @@ class LockBase(Generic[Client, Event]):
     ``timeout``: for how many seconds it is held at most, unless it is extended or renewed. With None it expires after
     ``Lock.ttl`` (30) seconds, and is renewed until it is released, or until its thread or process is gone.
 
-    ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
+    ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits indefinitely, and 0
     tries once. If the server does not answer by then, TimeoutError follows soon after.
 
-    ``sleep``: the seconds between two questions, where the client has to ask again and again.
+    ``sleep``: the seconds between two tries, where the client has to poll.
 
     ``thread_local``: by default a thread knows of its own holds only. With False threads share the object, each with a
     hold of its own; and one thread may release what another one has acquired. Tasks may share it in either case.
@@ -82,7 +82,7 @@ class LockBase(Generic[Client, Event]):
 
     ``on_lost``: called when the hold is found to be lost; for threads, in a thread of its own.
 
-    ``queue``: waits without a connection of its own: it keeps a place in the queue, and is told when it is its turn. By
+    ``queue``: waits without a connection of its own: it keeps a place in the queue, and gets a message at its turn. By
     default that is done where the client has a single connection, and where half of the pool's connections wait already.
 
     ``require_module``: raises ModuleMissingError on a server without the module.

@@ -41,7 +41,7 @@ def pause(name: str, value: Any) -> float:
 
 
 def patience(name: str, value: Any) -> float | None:
-    """None for ever, 0 to try once."""
+    """None indefinitely, 0 to try once."""
     if value is None or number(name, value) == math.inf:
         return None
     return pause(name, value)

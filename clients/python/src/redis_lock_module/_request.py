@@ -64,7 +64,7 @@ class Request:
         return time.monotonic() + max(self.ttl / 1000, SURE_LEASE)
 
     def remaining(self) -> float:
-        """In seconds: infinite for one that waits for ever."""
+        """In seconds: infinite for one that waits indefinitely."""
         if self.given_up:
             return 0.0
         return math.inf if self.until is None else self.until - time.monotonic()
@@ -76,7 +76,7 @@ class Request:
         return math.inf if self.replies_until is None else max(0.0, self.replies_until - time.monotonic())
 
     def block_for(self) -> int:
-        """In milliseconds; 0 waits for ever, and milliseconds() never returns that."""
+        """In milliseconds; 0 waits indefinitely, and milliseconds() never returns that."""
         return 0 if self.until is None else milliseconds(self.remaining())
 
     def for_a_while(self, pause: float) -> float:

@@ -131,7 +131,7 @@ class Life:
         self._not_before = -math.inf
 
     def renewal_failed(self, error: BaseException) -> None:
-        """There was no answer: ask again soon."""
+        """There was no reply: retry soon."""
         self._not_before, self._failure = time.monotonic() + self.ttl / 10, error
 
     def asked_to_last(self, asked: float, ttl: float) -> float:
