@@ -487,7 +487,8 @@ impl World {
         self.server.locks.slots_left(&[slot..=slot]);
         self.book.left(lock);
         for ticket in self.server.waiting() {
-            let waiter = self.server.locks.waiting.waiter(ticket);
+            let waiting = &self.server.locks.waiting;
+            let waiter = (waiting.wait_of_client(ticket)).and_then(|wait| waiting.waiter(wait));
             if waiter.is_some_and(|waiter| waiter.names.iter().any(|name| *name.key == *key)) {
                 self.server.unblock_by_error(ticket);
             }

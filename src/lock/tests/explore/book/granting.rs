@@ -127,10 +127,17 @@ impl Book {
 
     /// Was the wait of this request's owner granted by the same number, although others are in its way?
     fn has_joined(&self, ask: &Ask, fence: Fence, grants: &[(Fence, Who)]) -> bool {
+        // Those that were granted before it in the same moment are not in its way.
+        let mut then = self.clone();
+        for &(one, who) in grants.iter().filter(|&&(one, _)| one < fence) {
+            if let Who::Waiter(at) = who {
+                then.waits[at].granted = Some(one);
+            }
+        }
         fence > self.highest
             && grants.iter().any(|&(one, who)| match who {
                 Who::Waiter(at) if one == fence && self.waits[at].ask.owner == ask.owner => {
-                    self.what_is_in_the_way(&self.waits[at].ask, at, true).is_some()
+                    then.what_is_in_the_way(&self.waits[at].ask, at, true).is_some()
                 }
                 _ => false,
             })
@@ -469,9 +476,10 @@ impl Book {
         })
     }
 
-    /// Does its owner wait for another lock, awake or asleep? Surely, or only perhaps?
+    /// Does its owner wait for another lock of the same database, awake or asleep? Surely, or only perhaps?
     fn waits_beside(&self, ask: &Ask, surely: bool) -> bool {
-        self.waits.iter().any(|wait| {
+        let is_here = |wait: &&Wait| LOCKS[wait.ask.locks[0]].0 == LOCKS[ask.locks[0]].0;
+        self.waits.iter().filter(is_here).any(|wait| {
             let waits = self.lives(wait) || wait.asleep && !wait.over || !surely && !wait.over;
             let is_beside = wait.ask.locks.iter().any(|lock| !ask.locks.contains(lock));
             waits && wait.granted.is_none() && wait.ask.owner == ask.owner && is_beside
