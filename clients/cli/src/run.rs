@@ -45,7 +45,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The second process of `run`, which nobody else starts.
+/// The second process of `run`.
 pub fn keep(words: impl Iterator<Item = OsString>) -> ExitCode {
     let kept = match Options::read(words, Environment::read()) {
         Ok(Some(options)) => keeper::keep(options).is_ok(),

@@ -138,7 +138,7 @@ impl Front<'_> {
                 }
                 Event::News(News::Say(text)) => complain(&text),
                 Event::News(News::Busy(text)) => {
-                    // Where nobody looks, the status says it: nine of ten hosts find it taken, each minute.
+                    // Without a terminal the status says it: cron would send a mail for each host that finds it taken.
                     let is_expected = self.options.wait == Some(Duration::ZERO);
                     if !is_expected || stderr().is_terminal() {
                         complain(&text);

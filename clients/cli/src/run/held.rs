@@ -18,7 +18,7 @@ pub struct Lock {
     mode: Mode,
     /// Is the module not there?
     plain: bool,
-    /// May an earlier request have been granted whose reply was lost?
+    /// May an earlier request have been granted, and its reply lost or late?
     in_doubt: bool,
 }
 
@@ -44,7 +44,7 @@ impl Lock {
         self.plain
     }
 
-    /// Asks once. Asked again, it is the same request; `waits` joins the queue.
+    /// Asks once. A retry is the same request, since the owner is the same. `waits` joins the queue.
     pub fn acquire(
         &mut self,
         ttl: Duration,
@@ -90,7 +90,7 @@ impl Lock {
             }
             reply => Ok(reply != Value::Nil),
         });
-        self.in_doubt |= matches!(replied, Err(Failure::Passing(_)));
+        self.in_doubt |= matches!(replied, Err(Failure::Passing(_)) | Ok(true));
         replied.map(|is_ours| if is_ours { Reply::Granted(None) } else { Reply::Taken })
     }
 

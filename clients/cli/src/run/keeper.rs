@@ -14,8 +14,7 @@ use super::wire::{News, Order};
 use crate::words::escaped;
 use nix::sys::signal::SigSet;
 use nix::unistd::{Pid, getppid};
-use std::io;
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::{self, BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
@@ -67,6 +66,8 @@ impl Guard {
 pub fn keep(options: Options) -> io::Result<()> {
     // The first process hears signals, and says when it is over.
     SigSet::all().thread_block()?;
+    // In ps; and not the first one's, so that pkill with that name leaves this one to clean up.
+    nix::sys::prctl::set_name(c"lock-keeper")?;
     let first = getppid();
     let owner = owner(first.as_raw().unsigned_abs())?;
     let (send, heard) = channel();
@@ -285,6 +286,7 @@ impl Keeper {
                         may_say = false;
                         say(&News::Ends(ends));
                     }
+                    self.lock.link.learn_nodes();
                 }
                 Ok(false) => {
                     is_lost = true;

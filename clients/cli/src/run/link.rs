@@ -16,6 +16,8 @@ pub struct Link {
     /// Where the cluster has sent us.
     sent_to: Option<Place>,
     open: Option<Connection>,
+    /// Once it is known.
+    is_cluster: Option<bool>,
 }
 
 /// Why there is no reply that counts.
@@ -35,17 +37,25 @@ const MOVES: usize = 5;
 impl Link {
     /// Nothing is asked yet.
     pub fn to(place: &Place) -> Link {
-        Link { place: place.clone(), others: Vec::new(), lost: 0, sent_to: None, open: None }
+        Link {
+            place: place.clone(),
+            others: Vec::new(),
+            lost: 0,
+            sent_to: None,
+            open: None,
+            is_cluster: None,
+        }
     }
 
     /// Asks once. Connecting and each reply may take `patience`.
     pub fn ask(&mut self, command: &Cmd, patience: Duration) -> Result<Value, Failure> {
         let mut asking = false;
         for _ in 0..MOVES {
-            let mut connection = match self.open.take() {
-                Some(connection) => connection,
-                None => self.connect(patience)?,
-            };
+            if self.open.is_none() {
+                self.open = Some(self.connect(patience)?);
+                self.learn_nodes();
+            }
+            let Some(mut connection) = self.open.take() else { continue };
             let reply = question(&mut connection, command, asking, patience);
             let error = match reply {
                 Ok(reply) => {
@@ -70,12 +80,27 @@ impl Link {
             let host = if host.is_empty() { &now.host } else { host };
             self.sent_to = Some(self.place.at(host, port));
             asking = error.code() == Some("ASK");
-            if self.others.is_empty() {
-                self.others = nodes(&mut connection);
-            }
         }
         self.lose();
         Err(Failure::Passing("the cluster sends us in circles".to_owned()))
+    }
+
+    /// In a cluster, which the other nodes are: for when this one has gone. Those that were known are not forgotten.
+    pub fn learn_nodes(&mut self) {
+        if let Some(connection) = self.open.as_mut()
+            && self.is_cluster != Some(false)
+        {
+            // HELLO takes no right.
+            let hello: Value = cmd("HELLO").query(connection).unwrap_or(Value::Nil);
+            let Value::Array(hello) = hello else { return };
+            let is_cluster = hello.contains(&Value::BulkString(b"cluster".to_vec()));
+            self.is_cluster = Some(is_cluster);
+            for node in if is_cluster { nodes(connection) } else { Vec::new() } {
+                if !self.others.contains(&node) {
+                    self.others.push(node);
+                }
+            }
+        }
     }
 
     fn connect(&mut self, patience: Duration) -> Result<Connection, Failure> {

@@ -7,9 +7,9 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How a command's processes are recognised: by their process group or session, and because one of them has started
-/// them. What has lost its parent comes to the first process, as long as that lives; after that it is recognised by the
-/// owner in its environment, which no other command has.
+/// How a command's processes are recognised. As long as the first process lives, all of them are among its descendants,
+/// since what has lost its parent comes to it. After that, by their process group or session, by the owner in their
+/// environment, which no other command has, and because one of those has started them.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// The command's process, which leads the group.
@@ -39,13 +39,37 @@ impl Tree {
     }
 
     fn found(&self) -> BTreeMap<i32, Process> {
+        match self.adopts {
+            // On a busy machine there may be no time to look at every process.
+            Some(first) if fs::exists("/proc/thread-self/children").unwrap_or(false) => {
+                self.descendants(first)
+            }
+            _ => self.searched(),
+        }
+    }
+
+    fn is_no_part(&self, pid: i32) -> bool {
+        let pid = Pid::from_raw(pid);
+        pid == Pid::this() || Some(pid) == self.adopts || self.spared.contains(&pid)
+    }
+
+    fn descendants(&self, first: Pid) -> BTreeMap<i32, Process> {
+        let (mut found, mut next) = (BTreeMap::new(), started_by(first.as_raw()));
+        while let Some(pid) = next.pop() {
+            if !self.is_no_part(pid)
+                && let Some(one) = look_at(pid)
+            {
+                next.extend(started_by(pid));
+                found.insert(pid, one);
+            }
+        }
+        found
+    }
+
+    fn searched(&self) -> BTreeMap<i32, Process> {
         let mut others = processes();
-        let ours = Pid::this();
-        let began = others.get(&ours.as_raw()).map_or(0, |one| one.since);
-        others.retain(|pid, _| {
-            let pid = Pid::from_raw(*pid);
-            pid != ours && Some(pid) != self.adopts && !self.spared.contains(&pid)
-        });
+        let began = others.get(&Pid::this().as_raw()).map_or(0, |one| one.since);
+        others.retain(|pid, _| !self.is_no_part(*pid));
         let is_of = |id: i32, whose: Option<Pid>| Some(Pid::from_raw(id)) == whose;
         let mut found = BTreeMap::new();
         let mut next: Vec<i32> = (others.iter())
@@ -119,6 +143,22 @@ pub fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// By any of its threads.
+fn started_by(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+    lists
+        .flat_map(|list| {
+            let list = list.unwrap_or_default();
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+        })
+        .collect()
+}
+
+fn look_at(pid: i32) -> Option<Process> {
+    process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
 /// All that run on this machine; those that have ended and are not reaped don't.
 fn processes() -> BTreeMap<i32, Process> {
     let mut all = BTreeMap::new();
@@ -130,8 +170,7 @@ fn processes() -> BTreeMap<i32, Process> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let stat = fs::read_to_string(folder.path().join("stat")).unwrap_or_default();
-        if let Some(process) = process(&stat) {
+        if let Some(process) = look_at(pid) {
             all.insert(pid, process);
         }
     }
@@ -162,6 +201,26 @@ mod tests {
         assert_eq!((one.parent, one.group, one.session, one.since), (3, 16, 15, 4711));
         assert!(process("17 (gone) Z 3 16 15 0").is_none());
         assert!(process("").is_none());
+    }
+
+    #[test]
+    fn descendants_are_found_without_a_look_at_all_others() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "setsid sh -c 'sleep 600; true' & wait"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let first = Pid::this();
+        let tree = Tree { adopts: Some(first), ..Tree::default() };
+        let of_shell = |tree: &Tree| tree.descendants(Pid::from_raw(shell.id() as i32)).len();
+        let began = Instant::now();
+        while of_shell(&tree) < 2 {
+            assert!(began.elapsed() < Duration::from_secs(10));
+        }
+        let shell_tree = Tree { adopts: Some(Pid::from_raw(shell.id() as i32)), ..Tree::default() };
+        assert!(shell_tree.kill_all(|| false));
+        shell.kill().unwrap();
+        shell.wait().unwrap();
     }
 
     #[test]

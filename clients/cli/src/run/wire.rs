@@ -68,7 +68,7 @@ impl News {
     }
 }
 
-/// What the keeper is told. That its standard input ends means that the first process is gone.
+/// What the keeper hears. The end of its standard input means that the first process is gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
     /// The command's process, which leads its group.

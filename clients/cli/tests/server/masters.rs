@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 
-/// Says that the master `shop` is at this port, and changes its mind when it is told to.
+/// Says that the master `shop` is at this port, until another is promoted.
 pub struct Sentinel {
     port: u16,
     master: Arc<AtomicU16>,
@@ -63,7 +63,7 @@ fn a_hold_goes_on_with_the_replica_that_is_promoted() {
     let replica = replica_of(&master);
     let sentinel = Sentinel::start(master.port);
     let script = "echo up >up; until [ -e end ]; do sleep 0.05; done; exit 6";
-    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "3s"], script);
+    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "9s"], script);
     job.writes("up");
     let _: u64 = master.say(&["WAIT", "1", "5000"]);
     master.stop();
@@ -86,7 +86,7 @@ fn a_master_that_became_a_replica_is_left() {
     let other = replica_of(&master);
     let sentinel = Sentinel::start(master.port);
     let script = "echo up >up; until [ -e end ]; do sleep 0.05; done; exit 6";
-    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "3s"], script);
+    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "9s"], script);
     job.writes("up");
     let _: u64 = master.say(&["WAIT", "1", "5000"]);
     let _: String = other.say(&["REPLICAOF", "NO", "ONE"]);
@@ -138,6 +138,56 @@ fn cluster() -> [Server; 2] {
         });
     }
     nodes
+}
+
+#[test]
+fn in_a_cluster_a_hold_and_a_wait_go_on_with_the_replica_that_takes_over() {
+    let mut nodes = [(); 2].map(|()| {
+        let bus = free_port().to_string();
+        let words = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        Server::with(&[&words[..], &["--cluster-node-timeout", "2000"]].concat())
+    });
+    let _: String = nodes[0].say(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    let (port, bus) = (nodes[1].port.to_string(), nodes[1].bus());
+    let _: String = nodes[0].say(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+    let id: String = nodes[0].say(&["CLUSTER", "MYID"]);
+    eventually("it knows its master", || {
+        let slots: String = nodes[1].say(&["CLUSTER", "INFO"]);
+        (slots.contains("cluster_slots_ok:16384"), slots)
+    });
+    let _: String = nodes[1].say(&["CLUSTER", "REPLICATE", &id]);
+    eventually("it has a replica", || {
+        let info: String = nodes[1].say(&["INFO", "replication"]);
+        let slots = format!("{:?}", nodes[0].say::<Value>(&["CLUSTER", "SLOTS"]));
+        (info.contains("master_link_status:up") && slots.contains(&port), info + &slots)
+    });
+    let script = "echo up >up; until [ -e end ]; do sleep 0.05; done; exit 6";
+    let mut job = Running::start(&nodes[0].url(), &["k", "--ttl", "9s"], script);
+    job.writes("up");
+    let mut next = Running::start(&nodes[0].url(), &["k", "--ttl", "9s"], "exit 7");
+    eventually("it waits", || {
+        let info: String = nodes[0].say(&["INFO", "lock"]);
+        (info.contains("lock_waiters:1"), info)
+    });
+    let _: u64 = nodes[0].say(&["WAIT", "1", "5000"]);
+    nodes[0].stop();
+    let _: String = nodes[1].say(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    eventually("it is renewed there", || {
+        let info: String = nodes[1].say(&["INFO", "lock"]);
+        let none = info.lines().any(|line| line == "lock_renewed_total:0");
+        (!none, format!("{info}{}", job.read("stderr")))
+    });
+    std::fs::write(job.folder.path().join("end"), "").unwrap();
+    assert_eq!((job.ends(), job.read("stderr").as_str()), (6, ""));
+    eventually("the next has it", || {
+        let info: String = nodes[1].say(&["CLUSTER", "INFO"]);
+        let lock = format!("{:?}", nodes[1].say::<Value>(&["LOCK.INFO", "k"]));
+        let slots = format!("{:?}", nodes[1].say::<Value>(&["CLUSTER", "SLOTS"]));
+        let nodes: String = nodes[1].say(&["CLUSTER", "NODES"]);
+        let is_over = next.process.try_wait().unwrap().is_some();
+        (is_over, format!("{info}{lock}{slots}{nodes}"))
+    });
+    assert_eq!(next.ends(), 7);
 }
 
 #[test]

@@ -54,7 +54,8 @@ fn a_lost_reply_loses_nothing() {
         for word in words {
             let proxy = Proxy::loses(&server, word);
             let url = format!("redis://127.0.0.1:{}/", proxy.port);
-            let words = ["run", "k", "--ttl", "2s", "--no-wait", "--", "sleep", "1.5"];
+            // It is renewed once.
+            let words = ["run", "k", "--ttl", "6s", "--no-wait", "--", "sleep", "3"];
             let said = redis_lock(&url, &words).output().unwrap();
             let text = String::from_utf8(said.stderr).unwrap();
             assert_eq!(said.status.code(), Some(0), "{word}: {text}");

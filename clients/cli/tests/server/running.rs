@@ -166,7 +166,7 @@ fn readers_share_a_lock_and_a_limit_lets_so_many_in() {
 #[test]
 fn a_lock_is_renewed_for_as_long_as_its_command_runs() {
     let server = Server::start();
-    let mut job = Running::start(&server.url(), &["k", "--ttl", "1s"], "echo up >up; sleep 3");
+    let mut job = Running::start(&server.url(), &["k", "--ttl", "3s"], "echo up >up; sleep 7");
     job.writes("up");
     let before: u64 = renewed(&server);
     eventually("it was renewed several times", || {

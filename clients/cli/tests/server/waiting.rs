@@ -14,7 +14,7 @@ fn waits(server: &Server, key: &str) {
 }
 
 #[test]
-fn who_does_not_wait_returns_75_and_says_nothing_where_nobody_looks() {
+fn a_run_that_does_not_wait_returns_75_and_writes_nothing_where_there_is_no_terminal() {
     let server = Server::start();
     holds(&server, "k", "600000");
     let said =
