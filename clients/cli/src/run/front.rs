@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write, stderr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -24,6 +25,8 @@ use std::time::Duration;
 const OURSELVES: &str = "/proc/self/exe";
 /// How long the keeper may take for its last word. It tries for two seconds.
 const LAST_WORD: Duration = Duration::from_secs(3);
+/// How long what a command leaves may take to end by itself.
+const DYING: Duration = Duration::from_millis(100);
 /// How late the alarm may be until it seems that we were stopped.
 const LATE: Duration = Duration::from_millis(50);
 /// How long the keeper may take then to say that the lock was renewed meanwhile.
@@ -39,6 +42,9 @@ enum Event {
 
 /// Runs the command under the lock, and returns its status or ours.
 pub fn run(options: &Options, words: &[OsString]) -> io::Result<u8> {
+    if fs::metadata(OURSELVES).is_err() {
+        return Err(io::Error::other("/proc is not mounted"));
+    }
     let (send, events) = channel();
     let hears = send.clone();
     signals::listen(move |signal| hears.send(Event::Signal(signal)).is_ok())?;
@@ -354,10 +360,12 @@ impl Front<'_> {
     }
 
     fn end_what_is_left(&mut self) {
-        let left = self.tree.members();
-        if left.is_empty() {
+        // A signal that has ended the command may be about to end its children.
+        let dying = if self.lost.is_none() { DYING } else { Duration::ZERO };
+        if self.is_gone_by(now() + dying) {
             return;
         }
+        let left = self.tree.members();
         if !self.is_asked_to_end && self.options.on_lost == OnLost::Term {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
             complain(&format!(
@@ -366,15 +374,25 @@ impl Front<'_> {
             ));
             self.tree.signal(Signal::SIGTERM);
         }
-        let until = self.margin.kill(self.ends).min(now() + self.margin.length());
-        while self.options.on_lost == OnLost::Term && now() < until {
+        let asked = self.lost.unwrap_or_else(now);
+        let until = self.margin.kill(self.ends).min(asked + self.margin.length());
+        if self.options.on_lost == OnLost::Kill || !self.is_gone_by(until) {
+            self.kill();
+        }
+    }
+
+    /// Waits until nothing of the command is left, or until then.
+    fn is_gone_by(&mut self, until: Duration) -> bool {
+        loop {
             self.reap();
             if self.tree.members().is_empty() {
-                return;
+                return true;
+            }
+            if now() >= until {
+                return false;
             }
             sleep(Duration::from_millis(10));
         }
-        self.kill();
     }
 
     /// Was the lock held until the end? None if the keeper does not say.
