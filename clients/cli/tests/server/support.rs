@@ -172,12 +172,13 @@ fn run(port: u16, folder: &Path, words: &[String]) -> Child {
     command.stdout(Stdio::from(File::create(folder.join("log")).unwrap())).spawn().unwrap()
 }
 
-/// Outside of the range from which connections get theirs, so that a server can be started there again.
+/// Outside of the range from which connections get theirs, so that a server can be started there again; and no other
+/// test's, since a port whose server is gone for a while must stay its own.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 21_000 + (process::id() as u16 % 80) * 100 + next % 100;
+        let port = 21_000 + (process::id() % 16) as u16 * 500 + next % 500;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
