@@ -163,6 +163,25 @@ fn readers_share_a_lock_and_a_limit_lets_so_many_in() {
 }
 
 #[test]
+fn the_rights_that_the_page_names_are_enough() {
+    for (server, rights) in [
+        (Server::start(), &["+lock.acquire", "+lock.renew", "+lock.release"][..]),
+        (Server::without_module(), &["+set", "+eval", "+get", "+pexpire", "+del"]),
+    ] {
+        let user = ["ACL", "SETUSER", "app", "on", ">secret", "~report"];
+        let _: String = server.say(&[&user, rights].concat());
+        let url = format!("redis://app:secret@127.0.0.1:{}/", server.port);
+        for words in [&["--ttl", "3s", "--", "sleep", "2"][..], &["--hold", "5s", "--", "true"]] {
+            let said = redis_lock(&url, &[&["run", "report"], words].concat()).output().unwrap();
+            let text = String::from_utf8(said.stderr).unwrap();
+            assert_eq!(said.status.code(), Some(0), "{text}");
+        }
+        let denied: Vec<redis::Value> = server.say(&["ACL", "LOG"]);
+        assert!(denied.is_empty(), "{denied:?}");
+    }
+}
+
+#[test]
 fn a_lock_is_renewed_for_as_long_as_its_command_runs() {
     let server = Server::start();
     let mut job = Running::start(&server.url(), &["k", "--ttl", "3s"], "echo up >up; sleep 7");
