@@ -56,6 +56,31 @@ def _current_task() -> asyncio.Task[Any] | None:
         return None
 
 
+class _Work:
+    """Is done by a task of its own, and not cancelled with the one that waits for it."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+        self.task = _go_on_in_background(self._run(work))
+        self.done, self.cancel, self.result = self.task.done, self.task.cancel, self.task.result
+
+    async def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await work
+        finally:
+            # A turn of the loop earlier than what is called when a task has ended.
+            if self._waiter and not self._waiter.done():
+                self._waiter.set_result(None)
+
+    async def wait(self, seconds: float = math.inf) -> bool:
+        if seconds < math.inf:
+            await asyncio.wait({self.task}, timeout=seconds)
+        elif not self.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self.done()
+
+
 class _Node:
     """A node of redis-py's asyncio cluster, which has no pool."""
 
@@ -125,11 +150,10 @@ class TaskLink(Link):
             return asyncio.get_running_loop().call_later(max(0.0, at - time.monotonic()), what, *args)
 
     def begin(self, request: Request, work: Coroutine[Any, Any, object]) -> None:
-        request.asking = _go_on_in_background(work)
+        request.asking = _Work(work)
 
     async def wait(self, work: Any, seconds: float) -> bool:
-        await asyncio.wait({work}, timeout=None if seconds == math.inf else seconds)
-        return bool(work.done())
+        return bool(await work.wait(seconds))
 
     async def leave(self, end: Callable[..., Coroutine[Any, Any, None]], *args: Any, waits: bool) -> None:
         ending = _go_on_in_background(end(*args))
@@ -137,12 +161,13 @@ class TaskLink(Link):
             await _see_through(ending)
 
     async def see_through(self, work: Coroutine[Any, Any, Any]) -> Any:
-        task = _go_on_in_background(work)
+        doing = _Work(work)
         try:
-            return await asyncio.shield(task)
+            await doing.wait()
         except asyncio.CancelledError:
-            await _see_through(task)
+            await _see_through(doing.task)
             raise
+        return doing.result()
 
 
 class Hold(HoldOperations[asyncio.Event]):
