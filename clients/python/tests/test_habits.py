@@ -259,6 +259,22 @@ def test_a_hold_that_is_lost_in_the_moment_when_lost_is_asked_for_keeps_no_proce
     assert time.process_time() - used < 0.25
 
 
+def test_a_hold_that_another_thread_renews_while_its_alarm_is_set_has_it_at_the_new_time(client, watcher):
+    hold, times = Lock(client, "market", timeout=5, renew=True).hold(), []
+    call_at = hold._link.call_at
+
+    def renewed_meanwhile(at, *what):
+        if not times:
+            hold._life.renewed(time.monotonic(), 10)
+        times.append(at)
+        return call_at(at, *what)
+
+    hold._link.call_at = renewed_meanwhile
+    hold._watch()
+    assert len(times) == 2 and hold._alarm == times[1] > times[0] + 1
+    hold.release()
+
+
 def test_a_renewed_hold_ends_when_it_has_been_renewed_for_long_enough(client, watcher):
     told = threading.Event()
     lock = Lock(client, "market", timeout=0.9, renew=True, renew_for=2, on_lost=told.set)

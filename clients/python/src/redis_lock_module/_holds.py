@@ -133,16 +133,18 @@ class HoldBase(Generic[Event]):
     def _watch(self) -> None:
         """From now on, or with another time at which it has to act."""
         self._unwatch()
-        life = self._life
-        at = math.inf if life.is_over() or life.is_lost() else min(life.ends, life.due())
-        if at == math.inf:
-            return
         try:
-            self._alarm = at
-            self._timer = self._link.call_at(at, _ring, ref(self), at)
+            while self._alarm != self._next():  # which another thread may change meanwhile
+                at = self._alarm = self._next()
+                if at < math.inf:
+                    self._timer = self._link.call_at(at, _ring, ref(self), at)
         except BaseException:  # an interrupt
             self._alarm = math.inf
             raise
+
+    def _next(self) -> float:
+        life = self._life
+        return math.inf if life.is_over() or life.is_lost() else min(life.ends, life.due())
 
     def _unwatch(self) -> None:
         self._alarm = math.inf  # when it has to act: other calls mean nothing
@@ -160,11 +162,13 @@ class HoldBase(Generic[Event]):
         if self._life.is_past():
             self._lose_in_the_background(self._life.why_past())
             return
-        if self._life.due() <= time.monotonic():
+        is_due = self._life.due() <= time.monotonic()
+        if is_due:
             self._life.renewal_begins()
-            if self._link.go_on(self._renew_in_the_background()) is None:
-                self._life.renewal_failed(RuntimeError("there are too many threads"))
-        self._watch()
+        self._watch()  # before the renewal does so, which may end at once
+        if is_due and self._link.go_on(self._renew_in_the_background()) is None:
+            self._life.renewal_failed(RuntimeError("there are too many threads"))
+            self._watch()
 
     async def _renew_in_the_background(self) -> None:
         asked = self._life.renewal_begins()
