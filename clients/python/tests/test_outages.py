@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 from conftest import Proxy, close, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock, _errand, _server, _tasks
+from redis_lock_module import Lock, _core, _server, _tasks
 from redis_lock_module._threads import ThreadLink
 from redis_lock_module.asyncio import Lock as AsyncLock
 
@@ -238,7 +238,7 @@ def test_a_deadline_holds_with_a_silent_server(server, patience, within, is_used
             with its_error(within):
                 assert not lock.acquire(**patience)
     # What was heard at last is withdrawn.
-    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not is_running(_core.Core.acquire))
     eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert is_free(server) and lock.acquire(**patience)
     lock.release()
@@ -287,7 +287,7 @@ def test_a_reply_that_comes_after_the_deadline_ends_no_later_hold_of_the_same_ow
     retry.join(0.5)
     heard.set()
     retry.join(20)
-    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not is_running(_core.Core.acquire))
     eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert acquired == [True] and watcher.db.get("market") == "ann"
     lock.release()
@@ -308,7 +308,7 @@ def test_a_reply_that_comes_after_a_retry_was_over_too_leaves_nothing(client, wa
         lock.acquire(token="ann", blocking_timeout=0.2)
     assert not lock.acquire(token="ann", blocking=False)  # the first may be heard of later
     heard.set()
-    eventually(lambda: not is_running(_errand.Errand.run))
+    eventually(lambda: not is_running(_core.Core.acquire))
     eventually(lambda: not _server.server_of(client.connection_pool).withdrawals.known)
     assert watcher.info() is None
 
