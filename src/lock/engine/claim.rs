@@ -63,7 +63,7 @@ impl Locks {
             let counted = ended.is_some_and(|ended| ended.is_counted());
             count(&mut self.counts.undelivered, counted);
         }
-        self.end_if_its_owner_waits(ticket);
+        self.end_if_its_owner_goes_on(turn, ticket);
     }
 
     /// The holds that are offered to this place, of those for which it has waited.
@@ -109,7 +109,7 @@ impl Locks {
             self.end_hold(turn, name, &owner, hold);
         }
         self.lose_grant(ticket);
-        if self.end_if_its_owner_waits(ticket) {
+        if self.end_if_its_owner_goes_on(turn, ticket) {
             return;
         }
         if !is_unheard && self.waiting.places().end_of(0, time) > turn.now.ms() {

@@ -10,7 +10,7 @@
 //! | a wait by a place | takes it over in its position | the same, and the place ends | `OneWait` | the same | ends |
 //! | a place that is passed by | wakes it where it stood, unless that closes a deadlock, and takes it over | the same | `OneWait` | the same | ends |
 //! | a grant that its client has not heard of | a holder's retry: the same number, told | a holder's retry, or an upgrade | joins, and `Unheard` if it asks for that lock too | a holder's retry | given back |
-//! | a grant that it has not claimed | a holder's retry, which claims it | a holder's retry, or an upgrade, which claim it | the same; and a claim that runs out while its owner waits ends the place | a holder's retry, which claims it | given back |
+//! | a grant that it has not claimed | a holder's retry, which claims it | a holder's retry, or an upgrade, which claim it | the same; and a claim that runs out while its owner waits, or holds one of these locks otherwise, ends the place | a holder's retry, which claims it | given back |
 //! | a wait that is about to end: its time is up, it is to be sent away, its slot has left | ends it first, and joins at the end | the same | the same | granted, or not | ends it |
 //!
 //! CLIENT UNBLOCK, and the end of a connection, end the wait of the client that is blocked for it now. What becomes of a
@@ -27,7 +27,7 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::place::end::Ended;
 use crate::lock::waiting::queue::State;
-use crate::lock::words::{Acquired, Lease, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{Acquired, Lease, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 impl Locks {
     /// The wait of this request's owner. One that is about to end is ended first, and a granted place for these locks
@@ -209,12 +209,24 @@ impl Locks {
         self.waiting.settle_later(moved_up);
     }
 
-    /// A place whose owner waits for other locks is over as soon as it is passed by.
-    /// Returns whether this one is.
-    pub(in crate::lock) fn end_if_its_owner_waits(&mut self, ticket: Ticket) -> bool {
+    /// A place whose owner waits for other locks, or has come to hold one of its own otherwise, is over as soon as it is
+    /// passed by. Returns whether this one is.
+    pub(in crate::lock) fn end_if_its_owner_goes_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+    ) -> bool {
         let waiter = self.waiting.waiter(ticket).filter(|one| one.state() == State::Asleep);
-        let owner = waiter.and_then(|one| Some((&one.owner, one.names.first()?.db)));
-        let is_over = owner.is_some_and(|(owner, db)| self.waiting.has_two_waits(owner, db));
+        let Some((owner, names)) = waiter.map(|one| (Rc::clone(&one.owner), Rc::clone(&one.names)))
+        else {
+            return false;
+        };
+        let waits = names.first().is_some_and(|one| self.waiting.has_two_waits(&owner, one.db));
+        let mut holds = |one: &Name| {
+            let hold = self.holds.hold_of(turn, one.borrow(), &owner);
+            hold.is_ok_and(|hold| hold.is_some())
+        };
+        let is_over = waits || names.iter().any(&mut holds);
         if is_over {
             let moved_up = self.end_place(ticket, Ended::ByItsOwner);
             self.waiting.settle_later(moved_up);

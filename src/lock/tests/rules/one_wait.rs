@@ -398,6 +398,18 @@ fn a_place_for_more_than_a_grant_that_was_not_heard_of_is_refused_for_that() {
 }
 
 #[test]
+fn a_place_that_lost_a_lock_which_its_owner_then_acquired_otherwise_does_not_sleep_but_ends() {
+    let mut server = held_by_eve();
+    server.asks(&BOTH, in_queue(alone("ann"))).unwrap();
+    server.release_all(&BOTH, "eve").unwrap();
+    server.turn();
+    server.foreign(Write::Del(LOCK));
+    server.takes(&[LOCK], alone("ann"));
+    assert_eq!(server.asks(&BOTH, in_queue(alone("ann"))), Err(Refusal::HoldsSome));
+    assert_eq!(server.locks.waiting.leased_places(), 0);
+}
+
+#[test]
 fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
     let mut server = ann_was_passed_by();
     for owner in ["ben", "cid"] {

@@ -85,7 +85,9 @@ impl Book {
                     (fence, (0, 0), fence, who)
                 }
                 // Its owner's own wait may be replied to with what it has just been granted.
-                Who::Asker(ask, _) if !is_new(fence) && !self.has_joined(&ask, fence, &grants) => {
+                Who::Asker(ask, _)
+                    if !is_new(fence) && !self.has_joined(&ask, fence, &grants, server) =>
+                {
                     (Fence::MAX, (0, 0), fence, who)
                 }
                 Who::Asker(..) => (fence, (0, 0), fence, who),
@@ -126,14 +128,20 @@ impl Book {
     }
 
     /// Was the wait of this request's owner granted by the same number, although others are in its way?
-    fn has_joined(&self, ask: &Ask, fence: Fence, grants: &[(Fence, Who)]) -> bool {
-        // Those that were granted before it in the same moment are not in its way.
+    fn has_joined(
+        &self,
+        ask: &Ask,
+        fence: Fence,
+        grants: &[(Fence, Who)],
+        server: &Server,
+    ) -> bool {
+        // Some may have been granted before it in the same moment: they wait no more, and hold it.
         let mut then = self.clone();
-        for &(one, who) in grants.iter().filter(|&&(one, _)| one < fence) {
-            if let Who::Waiter(at) = who {
-                then.waits[at].granted = Some(one);
-            }
-        }
+        let is_waiter = |who: Who| matches!(who, Who::Waiter(_));
+        let mut before: Vec<_> = grants.to_vec();
+        before.retain(|&(one, who)| one < fence && is_waiter(who));
+        before.sort_by_key(|&(one, _)| one);
+        before.into_iter().for_each(|(one, who)| _ = then.grant(one, who, server));
         fence > self.highest
             && grants.iter().any(|&(one, who)| match who {
                 Who::Waiter(at) if one == fence && self.waits[at].ask.owner == ask.owner => {

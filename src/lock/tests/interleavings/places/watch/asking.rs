@@ -296,7 +296,11 @@ impl Watch {
             _ => None,
         });
         let ends = old.map_or(0, |old| old.claim_ends);
-        match claim.filter(|_| goes_on && ends >= now + EARLY) {
+        let has = |claim| {
+            let number = |&lock: &Lock| self.before.hold(lock, owner).and_then(|held| held.fence);
+            locks.iter().all(|lock| number(lock) == Some(claim))
+        };
+        match claim.filter(|&claim| goes_on && ends >= now + EARLY && has(claim)) {
             Some(claim) => {
                 ensure(fence == claim, || format!("{owner} claims {claim}, and gets {fence}"))?
             }

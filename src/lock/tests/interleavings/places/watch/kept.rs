@@ -131,7 +131,9 @@ impl Watch {
                 (_, Shown::Nothing) => {
                     // Of one whose grant is gone nothing is shown until that is seen to.
                     let is_hidden = place.robbed || place.perhaps || now > place.claim_ends;
-                    let is_hidden = place.is_granted() && is_hidden;
+                    let may_be_claimed =
+                        self.is_claimed(&place, told) && !self.is_claimed_surely(&place, told);
+                    let is_hidden = place.is_granted() && (is_hidden || may_be_claimed);
                     // It may have been granted something, and that broken in the same moment.
                     let is_broken = matches!(deed, Deed::Foreign(locks)
                         if !is_hidden && place.locks.iter().any(|lock| locks.contains(lock)));
@@ -164,7 +166,8 @@ impl Watch {
                         // It ends if its owner waits for other locks when that is seen to.
                         let passed_by = self.is_passed_by(&place, now);
                         self.counts.passed_by += u64::from(passed_by && !place.perhaps);
-                        next.perhaps |= is_ending || passed_by || self.drains || !server.master;
+                        let is_ending = is_ending || may_be_claimed || passed_by;
+                        next.perhaps |= is_ending || self.drains || !server.master;
                         self.waits.insert(no, next);
                         continue;
                     }
@@ -251,13 +254,13 @@ impl Watch {
             return Ok((Shown::Waits { until, asleep }, client));
         }
         let client = place.plea.client;
-        let held = place.locks.iter().map(|&lock| self.seen.hold(lock, place.owner));
-        let held: Vec<_> = held.collect();
-        let claims: Vec<Ms> = (held.iter().flatten()).filter_map(|held| held.claim).collect();
-        let is_granted =
-            if place.is_granted() { !claims.is_empty() } else { claims.len() == place.locks.len() };
-        let fence = held.iter().flatten().filter_map(|held| held.fence).max();
-        Ok(match (claims.into_iter().min(), fence) {
+        let held = place.locks.iter().filter_map(|&lock| self.seen.hold(lock, place.owner));
+        let unclaimed: Vec<(Ms, Option<Fence>)> =
+            held.filter_map(|held| Some((held.claim?, held.fence))).collect();
+        let is_whole = unclaimed.len() == place.locks.len();
+        let is_granted = if place.is_granted() { !unclaimed.is_empty() } else { is_whole };
+        let fence = unclaimed.iter().filter_map(|&(_, fence)| fence).max();
+        Ok(match (unclaimed.iter().map(|&(claim, _)| claim).min(), fence) {
             (Some(claim), Some(fence)) if is_granted && claim >= now => {
                 (Shown::Granted(fence, claim), client)
             }
@@ -337,7 +340,7 @@ impl Watch {
         let any = |test: &dyn Fn(Lock) -> bool| place.locks.iter().any(|&lock| test(lock));
         let released = matches!(deed, Deed::Release { locks, owner: by, .. }
             if *by == owner && any(&|lock| locks.contains(&lock)));
-        let claimed = any(&|lock| told.contains(&(lock, owner)));
+        let claimed = self.is_claimed_surely(place, told);
         let other = matches!(deed, Deed::Ask { locks, plea, got: Ok(_) }
             if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
         let lapsed = place.least <= now && !is_hidden;
@@ -379,6 +382,23 @@ impl Watch {
             }
         }
         false
+    }
+
+    /// Was its owner told that it holds any of its locks?
+    fn is_claimed(&self, place: &Wait, told: &BTreeSet<(Lock, Owner)>) -> bool {
+        place.locks.iter().any(|&lock| told.contains(&(lock, place.owner)))
+    }
+
+    /// By the number of its grant, if it has one? By another number it is not claimed, if it has lost that hold.
+    fn is_claimed_surely(&self, place: &Wait, told: &BTreeSet<(Lock, Owner)>) -> bool {
+        let State::Granted(fence) = place.state else {
+            return self.is_claimed(place, told);
+        };
+        place.locks.iter().any(|&lock| {
+            let before = self.before.hold(lock, place.owner);
+            told.contains(&(lock, place.owner))
+                && before.is_some_and(|held| held.fence == Some(fence))
+        })
     }
 
     /// Has it missed its turn while its owner waits for other locks?
