@@ -198,6 +198,11 @@ pub struct Model {
 }
 
 impl Model {
+    /// Time has passed, and what is due now has yet to be done.
+    pub fn is_late(&mut self) {
+        self.was_resting = false;
+    }
+
     pub fn new(flavour: Flavour) -> Self {
         Self {
             now: 0,

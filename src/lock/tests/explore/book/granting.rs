@@ -102,6 +102,12 @@ impl Book {
         for (_, _, fence, who) in in_order {
             self.grant(fence, who, server)?;
         }
+        for wait in &mut self.waits {
+            let state = (wait.place).and_then(|place| server.locks.waiting.waiter(place));
+            if wait.ticket.is_none() && state.is_some_and(|one| one.state() == State::Waiting) {
+                wait.granted = None;
+            }
+        }
         for (ask, shared_before) in ended_upgrades {
             let is_right = shared_before || self.is_upgrade(&ask, false);
             ensure(is_right, || format!("{ask}, and is told that it shares it"))?;
@@ -183,6 +189,8 @@ impl Book {
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
                 Some(State::Granted(fence)) => grants.push((fence, Who::Waiter(at))),
+                // It has woken last of all: others were granted theirs before that.
+                Some(State::Waiting) => {}
                 _ => wait.granted = None,
             }
         }

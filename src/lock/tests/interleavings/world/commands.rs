@@ -107,7 +107,7 @@ impl World {
                 is_over && line.lost.as_ref().is_some_and(|(_, hold)| is_one(hold.fence));
             (is_broken || was_over) && line.db == Some(lock.0) && key == Some(lock.1.as_bytes())
         };
-        self.server.losses(8).iter().any(|(line, _)| is_it(line))
+        self.server.losses(64).iter().any(|(line, _)| is_it(line))
     }
 
     pub(super) fn guard(&mut self, lock: Lock, who: Who) -> Verdict {

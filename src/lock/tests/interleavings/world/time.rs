@@ -13,6 +13,9 @@ impl World {
         self.elapsed += to.saturating_sub(self.now());
         self.server.set_clock(to);
         self.latest = self.latest.max(self.wall());
+        if self.server.due().is_some_and(|due| due <= to) {
+            self.model.is_late();
+        }
     }
 
     /// The wall clock is stepped, and the core hears of it.
