@@ -49,7 +49,9 @@ class SpringTest extends OnServers {
             assertFalse(othersGet(lock));
             lock.unlock();
         }
-        assertTrue(server.isFree("shop:market") && othersGet(lock));
+        // The one that gave up may have been granted it a moment too late, and gives it back in the background.
+        OnServers.eventually("free", () -> server.isFree("shop:market"));
+        assertTrue(othersGet(lock));
         assertThrows(IllegalStateException.class, lock::unlock);
     }
 
