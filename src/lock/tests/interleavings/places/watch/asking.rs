@@ -184,7 +184,10 @@ impl Watch {
         ensure(left.is_none(), || format!("{owner} released {left:?}"))?;
         let Some(got) = got else { return Ok(()) };
         let held = |lock: &&Lock| self.before.hold(**lock, owner).is_some();
-        let unclaimed = |lock: &&Lock| self.is_unclaimed(**lock, owner, was);
+        let may_be_claimed =
+            |lock: Lock| was.values().any(|one| one.perhaps && one.wants(lock, owner));
+        let unclaimed =
+            |lock: &&Lock| self.is_unclaimed(**lock, owner, was) && !may_be_claimed(**lock);
         let unclaimed = locks.iter().filter(held).filter(unclaimed).count();
         let held = locks.iter().filter(held).count();
         self.counts.released_unclaimed += u64::from(unclaimed > 0);
