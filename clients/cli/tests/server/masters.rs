@@ -86,9 +86,12 @@ fn a_master_that_became_a_replica_is_left() {
     let other = replica_of(&master);
     let sentinel = Sentinel::start(master.port);
     let script = "echo up >up; until [ -e end ]; do sleep 0.05; done; exit 6";
-    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "9s"], script);
+    let mut job = Running::start(&sentinel.url(), &["k", "--ttl", "20s"], script);
     job.writes("up");
-    let _: u64 = master.say(&["WAIT", "1", "5000"]);
+    eventually("the replica has it", || {
+        let there: u64 = other.say(&["EXISTS", "k"]);
+        (there == 1, there.to_string())
+    });
     let _: String = other.say(&["REPLICAOF", "NO", "ONE"]);
     let _: String = master.say(&["REPLICAOF", "127.0.0.1", &other.port.to_string()]);
     sentinel.promotes(other.port);
