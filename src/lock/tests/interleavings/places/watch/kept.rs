@@ -102,7 +102,10 @@ impl Watch {
                             || self.has_another(&place),
                         || format!("to be claimed until {claim_ends}: {}", what()),
                     )?;
-                    next.perhaps |= is_forged || !is_same && self.has_another(&place);
+                    let may_be_over =
+                        self.is_claimed(&place, told) && !self.is_claimed_surely(&place, told);
+                    next.perhaps |=
+                        is_forged || may_be_over || !is_same && self.has_another(&place);
                     if now < self.rough_until {
                         next.claim_ends = claim_ends;
                     }
