@@ -96,7 +96,7 @@ impl Events {
     pub fn ask_for(&self, ctx: Ctx<'_>) -> bool {
         if !self.are_heard.get() {
             let ctx = ctx.raw();
-            // SAFETY: the context lives, and the functions are for ever.
+            // SAFETY: the context lives, and the functions as long as the module.
             let asked = unsafe {
                 match self.kind {
                     Kind::Keys(classes, f) => api::subscribe_to_keyspace_events(ctx, classes, f),

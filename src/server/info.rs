@@ -11,7 +11,7 @@ use crate::lock::Locks;
 
 /// Has the server ask us when a client asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
-    // SAFETY: the context lives, and the function is for ever.
+    // SAFETY: the context lives, and the function lives as long as the module.
     unsafe { api::register_info_func(ctx.raw(), Some(report)) == OK }
 }
 
@@ -59,7 +59,7 @@ unsafe fn section(info: *mut InfoCtx, name: &CStr, fields: &[(&CStr, u64)]) {
 /// # Safety
 /// `info` must be what the server hands to an INFO callback.
 unsafe fn about(info: *mut InfoCtx) {
-    // SAFETY: promised by our caller; the texts are for ever.
+    // SAFETY: promised by our caller; the texts are static.
     unsafe {
         if api::info_add_section(info, c"build".as_ptr()) == OK {
             let version = concat!(env!("CARGO_PKG_VERSION"), "\0");

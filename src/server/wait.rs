@@ -71,7 +71,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     // as this callback is one's.
     let (ctx, data) = unsafe { (Ctx::new(ctx), api::get_blocked_client_private_data(ctx)) };
     let defect = || {
-        // It would wait for ever for a reply that it does not get now.
+        // It would wait indefinitely for a reply that it does not get now.
         reply::send_defect(ctx);
         home::recover();
     };

@@ -100,7 +100,7 @@ impl Locks {
             {
                 queue.touch();
             }
-            // And the hold may end at another time than the queue's alarm is set for.
+            // The hold may end at another time than the queue's alarm is set for.
             self.settle_queue(turn, part.name);
         }
         Ok(Acquired::Held(fence))

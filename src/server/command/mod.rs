@@ -42,7 +42,7 @@ impl Registrar<'_> {
             KeyPositions::Counted => (2, 2, 1),
             KeyPositions::None => (0, 0, 0),
         };
-        // SAFETY: the context lives, and the texts are for ever.
+        // SAFETY: the context lives, and the texts are static.
         let created = unsafe {
             api::create_command(
                 self.0.raw(),

@@ -73,3 +73,35 @@ fn a_place_is_given_up_in_time_on_a_server_that_evicts() {
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", 200), -1);
     eventually("the place is given up", || client.queue("k").is_empty());
 }
+
+#[test]
+fn nothing_is_left_to_do_when_many_places_are_given_up_and_their_locks_released_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let many = |owner: String| {
+        let mut words = args!["LOCK.MACQUIRE", 64];
+        words.extend((0..64).map(|number| format!("k{number}").into_bytes()));
+        words.extend(args![owner, LONG]);
+        words
+    };
+    client.run(&many("a".to_owned())).fence();
+    for number in 0..190 {
+        let mut words = many(format!("o{number}"));
+        words.extend(args!["QUEUE", LEASE]);
+        client.run(&words);
+    }
+    let mut release = many("a".to_owned());
+    release[0] = b"LOCK.MRELEASE".to_vec();
+    release.pop();
+    let [drain, serve] = ["yes", "no"].map(|said| args!["CONFIG", "SET", "lock.drain", said]);
+    for words in [&drain, &serve, &release] {
+        client.run(words);
+    }
+    eventually("nothing is left", || {
+        client
+            .info("lock_memory")
+            .iter()
+            .all(|(name, left)| !name.starts_with("lock_memory_tasks") || left == "0")
+    });
+    assert_eq!(client.info("lock")["lock_places"], "0");
+}

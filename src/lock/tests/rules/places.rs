@@ -611,20 +611,3 @@ fn a_granted_place_of_before_a_demotion_whose_hold_is_lost_is_a_new_one() {
     server.at(10);
     assert_eq!(server.locks.waiting.leased_places(), 1);
 }
-
-#[test]
-fn nothing_is_left_to_do_when_the_last_of_many_places_has_ended_with_the_work_of_a_turn() {
-    for (locks, places) in (50..200).flat_map(|places| [(&BOTH[..1], places), (&BOTH, places)]) {
-        let mut server = server();
-        server.takes(locks, Plea { ttl: 50_000, ..alone("eve") });
-        for owner in (0..places).map(|n| format!("owner-{n}")) {
-            server.asks(locks, in_queue(alone(owner.leak()))).unwrap();
-        }
-        server.set_limits(|limits| limits.drain = true);
-        server.set_limits(|limits| limits.drain = false);
-        server.at(1);
-        server.release_all(locks, "eve").unwrap();
-        server.at(2);
-        assert!(server.is_empty(), "{places}");
-    }
-}
