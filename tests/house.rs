@@ -369,8 +369,7 @@ fn what_make_run_and_the_examples_leave_on_a_server_is_not_in_the_way_of_the_rea
 /// module twice does not start.
 #[test]
 fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itself() {
-    let pages =
-        ["README.md", "packaging/README.md", "docs/install.md", "clients/python/README.md"];
+    let pages = ["README.md", "packaging/README.md", "docs/install.md", "clients/python/README.md"];
     let copied = pages.iter().flat_map(|page| shown(page));
     let files = ["redis.conf", "packaging/head.conf", "packaging/deb/postinst", "scripts/install"];
     let said = files.iter().flat_map(|file| {
