@@ -490,7 +490,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_test_that_a_page_names_exists() {
     let functions = functions();
-    for page in ["docs/testing.md", "docs/bugs.md", "docs/guarantees.md"] {
+    for page in ["docs/testing.md", "tests/bugs.md", "docs/guarantees.md"] {
         let text = read(page);
         let unknown: Vec<_> = named(&text).filter(|name| !functions.contains(*name)).collect();
         assert!(unknown.is_empty(), "{page}: {unknown:?}");
@@ -561,7 +561,7 @@ fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
 
 #[test]
 fn each_bug_has_a_test_and_what_it_would_have_done() {
-    let page = read("docs/bugs.md");
+    let page = read("tests/bugs.md");
     let table = page.split("## In servers").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| "));
     let mut count = 0;
