@@ -541,6 +541,66 @@ fn what_contributors_and_workflows_are_told_to_run_and_to_open_is_there() {
     assert!(read(".github/workflows/release.yml").contains("- run: make release\n"));
 }
 
+/// Words that readers stumble over, and what to write instead.
+const STUMBLES: [(&str, &str); 18] = [
+    ("whoever", "the holder, the waiter, the client"),
+    ("nobody", "no client, no owner"),
+    ("somebody", "a client, an operator"),
+    ("for ever", "indefinitely"),
+    ("in vain", "without success"),
+    ("is told", "receives, gets"),
+    ("are told", "receive, get"),
+    ("ask again", "retry, poll"),
+    ("asks again", "retries, polls"),
+    ("asking again", "a retry, polling"),
+    ("hand-over", "handoff"),
+    ("hand-overs", "handoffs"),
+    ("fencing number", "fencing token"),
+    ("fencing numbers", "fencing tokens"),
+    ("foreign write", "external write"),
+    ("turn of the loop", "event-loop iteration"),
+    ("turn of the event loop", "event-loop iteration"),
+    ("in the same instant", "atomically"),
+];
+
+/// What users read: pages, the list of targets, and the texts in the sources (errors, COMMAND DOCS, log lines).
+fn read_by_users() -> Vec<(String, String)> {
+    let pages = ["docs/commands.md", "Makefile"].map(|file| (file.to_owned(), read(file)));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands");
+    let commands = fs::read_dir(folder).unwrap().map(|entry| {
+        let name = format!("docs/commands/{}", entry.unwrap().file_name().to_str().unwrap());
+        let text = read(&name);
+        (name, text)
+    });
+    let texts = sources("src").into_iter().map(|(path, text)| {
+        let is_text = |line: &&str| line.contains('"') && !line.trim_start().starts_with("//");
+        (path.display().to_string(), text.lines().filter(is_text).collect::<Vec<_>>().join("\n"))
+    });
+    pages.into_iter().chain(commands).chain(texts).collect()
+}
+
+/// Is this in the text, and not only as a part of longer words?
+fn says(text: &str, words: &str) -> bool {
+    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    text.match_indices(words).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + words.len()..]);
+        !is_letter(before.chars().next_back()) && !is_letter(after.chars().next())
+    })
+}
+
+#[test]
+fn what_users_read_is_in_words_that_they_know() {
+    assert!(says("waits for ever.", "for ever") && !says("for every key", "for ever"));
+    for (file, text) in read_by_users() {
+        for line in text.lines() {
+            let lower = line.to_lowercase();
+            for (words, better) in STUMBLES {
+                assert!(!says(&lower, words), "{file}: {words:?} (better: {better}) in {line}");
+            }
+        }
+    }
+}
+
 /// The rule and the test that the page leads to.
 #[test]
 fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
