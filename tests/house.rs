@@ -240,7 +240,7 @@ fn what_is_released_beside_the_packages_has_their_version() {
             format!("__version__ = \"{}\"", in_python(version)),
         ),
         ("CHANGELOG.md", heading_of(version)),
-        ("docs/containers.md", format!("tag: \"{version}\"")),
+        ("docs/install.md", format!("tag: \"{version}\"")),
     ] {
         assert!(read(file).contains(&line), "{file}: {line}");
     }
@@ -273,7 +273,7 @@ fn all_that_name_the_oldest_servers_name_the_same() {
         let name = format!("{kind}-{version} ");
         assert!(first.unwrap().starts_with(&name), "scripts/servers: {name}");
     }
-    for page in ["README.md", "packaging/README.md", "packaging/head.conf", "docs/servers.md"] {
+    for page in ["README.md", "packaging/README.md", "packaging/head.conf", "docs/install.md"] {
         let page = (page, read(page));
         for named in [format!("Redis {redis} and later"), format!("Valkey {valkey} and later")] {
             assert!(page.1.contains(&named), "{}: {named}", page.0);
@@ -281,10 +281,10 @@ fn all_that_name_the_oldest_servers_name_the_same() {
     }
 }
 
-/// The page on servers has a row for each server that the tests run on.
+/// The page on installing has a row for each server that the tests run on.
 #[test]
-fn the_page_on_servers_has_each_of_those_that_are_tested() {
-    let page = read("docs/servers.md");
+fn the_page_on_installing_has_each_of_those_that_are_tested() {
+    let page = read("docs/install.md");
     let mut count = 0;
     for line in read("scripts/servers").lines() {
         let Some((name, _)) = line.split_once(' ').filter(|_| line.contains(" | ")) else {
@@ -297,7 +297,7 @@ fn the_page_on_servers_has_each_of_those_that_are_tested() {
         };
         count += 1;
         let row = format!("| {kind} {version} |");
-        assert!(page.contains(&row), "docs/servers.md: {row}");
+        assert!(page.contains(&row), "docs/install.md: {row}");
     }
     assert!(count >= 10, "{count}");
 }
@@ -369,8 +369,7 @@ fn what_make_run_and_the_examples_leave_on_a_server_is_not_in_the_way_of_the_rea
 /// module twice does not start.
 #[test]
 fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itself() {
-    let pages =
-        ["README.md", "packaging/README.md", "docs/operating.md", "clients/python/README.md"];
+    let pages = ["README.md", "packaging/README.md", "docs/install.md", "clients/python/README.md"];
     let copied = pages.iter().flat_map(|page| shown(page));
     let files = ["redis.conf", "packaging/head.conf", "packaging/deb/postinst", "scripts/install"];
     let said = files.iter().flat_map(|file| {
@@ -491,7 +490,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_test_that_a_page_names_exists() {
     let functions = functions();
-    for page in ["docs/testing.md", "docs/bugs.md", "docs/guarantees.md"] {
+    for page in ["docs/testing.md", "tests/bugs.md", "docs/guarantees.md"] {
         let text = read(page);
         let unknown: Vec<_> = named(&text).filter(|name| !functions.contains(*name)).collect();
         assert!(unknown.is_empty(), "{page}: {unknown:?}");
@@ -622,7 +621,7 @@ fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
 
 #[test]
 fn each_bug_has_a_test_and_what_it_would_have_done() {
-    let page = read("docs/bugs.md");
+    let page = read("tests/bugs.md");
     let table = page.split("## In servers").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| "));
     let mut count = 0;

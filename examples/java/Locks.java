@@ -1,4 +1,4 @@
-// Locks with the JDK alone: what the server replies, and with which errors. docs/libraries/java.md shows what it prints.
+// Locks with the JDK alone: what the server replies, and with which errors. docs/libraries/README.md shows what it prints.
 //
 //     java examples/java/Locks.java        # JDK 17; PORT says where a server with the module is (`make run` starts one)
 import static java.nio.charset.StandardCharsets.UTF_8;

@@ -90,7 +90,7 @@ fn a_holder_that_sleeps_past_its_ttl_overwrites_others_unless_its_write_is_refus
 }
 
 #[test]
-#[ignore = "takes minutes: it makes the table in docs/tried.md"]
+#[ignore = "takes minutes: it makes the table in tests/tried.md"]
 fn the_table_of_lost_updates() {
     for ttl in [100, 1000] {
         let outcomes = outcomes(Load { workers: 8, updates: 100, ttl: Duration::from_millis(ttl) });

@@ -47,7 +47,7 @@ final class LaravelTest extends StoreTestCase
     /** @dataProvider libraries */
     public function test_the_lock_of_the_page_waits_in_the_queue(string $library): void
     {
-        $page = \dirname(__DIR__, 3).'/docs/libraries/laravel.md';
+        $page = \dirname(__DIR__, 3).'/docs/libraries/README.md';
         is_file($page) || self::markTestSkipped('No page.');
         if (!class_exists('QueuedLock')) {
             preg_match('/```php\n(use .*?)```/s', file_get_contents($page), $code);

@@ -13,9 +13,11 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// README.md, and every Markdown file below docs/, examples/ and packaging/, in order.
+/// Single pages, and every Markdown file below docs/, examples/ and packaging/, in order.
 pub fn pages() -> Vec<Page> {
-    let mut files = vec![root().join("README.md")];
+    let single =
+        ["README.md", "benches/README.md", "clients/README.md", "tests/bugs.md", "tests/tried.md"];
+    let mut files: Vec<_> = single.iter().map(|page| root().join(page)).collect();
     for folder in ["docs", "examples", "packaging"] {
         collect(&root().join(folder), &mut files);
     }

@@ -16,7 +16,7 @@ async fn load(server: &Server) {
     let () = server.say(&["MODULE", "LOAD", &module()]).await;
 }
 
-/// As docs/operating.md says: Redis 8 needs connections to be closed with it.
+/// As docs/install.md says: Redis 8 needs connections to be closed with it.
 async fn unload(server: &Server) {
     let () = server.say(&["CONFIG", "SET", "lock.drain", "yes"]).await;
     let about: String = server.say(&["INFO", "server"]).await;
