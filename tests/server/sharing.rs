@@ -180,7 +180,7 @@ fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     let several = args!["LOCK.MACQUIRE", 2, "other", "k", "a", LONG, "BLOCK", 0];
     let made_up = args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 1];
     let refusal = "NOUPGRADE this owner shares the lock, and an upgrade to an exclusive hold can't wait: \
-                   release it first, or try again";
+                   release it first, or retry";
     for ask in [&block, &queue, &several] {
         assert_eq!(client.run(ask).error(), refusal);
     }
