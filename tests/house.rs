@@ -580,10 +580,9 @@ fn read_by_users() -> Vec<(String, String)> {
 
 /// Is this in the text, and not only as a part of longer words?
 fn says(text: &str, words: &str) -> bool {
-    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
-    text.match_indices(words).any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + words.len()..]);
-        !is_letter(before.chars().next_back()) && !is_letter(after.chars().next())
+    let around: Vec<_> = text.split(words).collect();
+    around.windows(2).any(|sides| {
+        !sides[0].ends_with(char::is_alphanumeric) && !sides[1].starts_with(char::is_alphanumeric)
     })
 }
 
