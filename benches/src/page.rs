@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::Path;
 
-const PAGES: [&str; 1] = ["benches/README.md"];
+const PAGES: [&str; 2] = ["docs/performance.md", "benches/results/README.md"];
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
 

@@ -15,8 +15,16 @@ pub fn root() -> &'static Path {
 
 /// Single pages, and every Markdown file below docs/, examples/ and packaging/, in order.
 pub fn pages() -> Vec<Page> {
-    let single =
-        ["README.md", "benches/README.md", "clients/README.md", "tests/bugs.md", "tests/tried.md"];
+    let single = [
+        "README.md",
+        "benches/README.md",
+        "benches/results/README.md",
+        "benches/results/by-hand.md",
+        "clients/README.md",
+        "tests/bugs.md",
+        "tests/histories/README.md",
+        "tests/tried.md",
+    ];
     let mut files: Vec<_> = single.iter().map(|page| root().join(page)).collect();
     for folder in ["docs", "examples", "packaging"] {
         collect(&root().join(folder), &mut files);
