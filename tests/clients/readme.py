@@ -24,5 +24,5 @@ for _ in range(2):
             words = monitor.next_command()["command"].split(" ")
             locks += words[1:2] if words[0] == "LOCK.ACQUIRE" else []
     assert locks == [key], locks
-    assert names["done"] == 1 and db.get("price") == "5" and not db.exists(key)
+    assert names["done"] == 1 and db.get("order:42:state") == "paid" and not db.exists(key)
 print("README's Python program locks the key that README's transcript locks, and does its work")

@@ -38,6 +38,7 @@ mod likeness;
 mod links;
 mod planted;
 mod play;
+mod reference;
 mod screen;
 mod transcript;
 
