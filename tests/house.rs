@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What would let a panic into the module.
 const DENIED: [&str; 11] = [
@@ -490,7 +491,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_test_that_a_page_names_exists() {
     let functions = functions();
-    for page in ["docs/testing.md", "tests/bugs.md", "docs/guarantees.md"] {
+    for page in ["tests/faults.txt", "tests/bugs.md", "docs/guarantees.md"] {
         let text = read(page);
         let unknown: Vec<_> = named(&text).filter(|name| !functions.contains(*name)).collect();
         assert!(unknown.is_empty(), "{page}: {unknown:?}");
@@ -653,28 +654,61 @@ fn each_bug_has_a_test_and_what_it_would_have_done() {
     assert!(count > 100, "{count}");
 }
 
-/// Each cell of the table in docs/testing.md is a test of its list, or a dash with a reason below it.
+/// Of a line of the table of faults.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches(['|', ' ']).split('|').map(str::trim).collect()
+}
+
 #[test]
 fn each_cell_of_the_table_of_faults_is_a_test_or_has_a_reason() {
-    let page = read("docs/testing.md");
-    let tests: BTreeSet<_> = (page.lines())
+    let table = read("tests/faults.txt");
+    let tests: BTreeSet<_> = (table.lines())
         .filter_map(|line| line.split_once(". `"))
         .map(|(number, _)| number)
-        .filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
         .collect();
-    let rows = page.lines().filter(|line| line.starts_with("|<a id="));
-    let columns = page.lines().find(|line| line.starts_with("|promise|")).unwrap();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| ")).map(cells).collect();
+    let (columns, rows) = rows.split_first().unwrap();
+    assert!(rows.len() > 12);
     let mut used = BTreeSet::new();
-    for row in rows.clone() {
-        assert_eq!(row.matches('|').count(), columns.matches('|').count(), "{row}");
-        for word in row.trim_matches('|').split('|').skip(1).flat_map(|cell| cell.split(' ')) {
-            let has_reason = word.starts_with('–') && page.contains(&format!("\n- {word}: "));
-            assert!(has_reason || tests.contains(word), "{word:?} in {row}");
+    for row in rows {
+        assert_eq!(row.len(), columns.len(), "{row:?}");
+        for word in row[1..].iter().flat_map(|cell| cell.split(' ')) {
+            let has_reason = word.starts_with('-') && table.contains(&format!("\n{word}: "));
+            assert!(has_reason || tests.contains(word), "{word:?} in {row:?}");
             used.insert(word);
         }
     }
-    assert!(rows.count() > 12);
     let unused: Vec<_> = tests.difference(&used).collect();
     assert!(unused.is_empty(), "{unused:?}");
-    assert!(page.split_whitespace().count() <= 2500, "a page for others to read");
+}
+
+/// The picture, and the rows below it, say what the table does.
+#[test]
+fn the_page_of_the_tests_shows_the_table_of_faults() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let drawn = Command::new(root.join("tests/only")).arg("--draw").output().unwrap();
+    let picture = String::from_utf8(drawn.stdout).unwrap();
+    assert!(
+        picture.ends_with("</svg>\n") && picture == read("docs/faults.svg"),
+        "tests/only --draw"
+    );
+    let (table, page) = (read("tests/faults.txt"), read("docs/testing.md"));
+    let lines: Vec<_> = table.lines().filter(|line| line.starts_with("| ")).map(cells).collect();
+    let (columns, rows) = lines.split_first().unwrap();
+    for row in rows {
+        let (name, _) = row[0].split_once(": ").unwrap();
+        let shown = format!("| <a id=\"{name}\"></a>");
+        let shown = page.lines().find(|line| line.starts_with(&shown)).expect(name);
+        let named: Vec<_> = match cells(shown)[1].strip_prefix("all") {
+            Some(but) => {
+                let but: Vec<_> = but.trim_start_matches(" but ").split(", ").collect();
+                columns[1..].iter().copied().filter(|column| !but.contains(column)).collect()
+            }
+            None => cells(shown)[1].split(", ").collect(),
+        };
+        let tested = columns.iter().zip(row).skip(1);
+        let tested = tested.filter(|(_, cell)| !cell.starts_with('-'));
+        assert_eq!(named, tested.map(|(column, _)| *column).collect::<Vec<_>>(), "{name}");
+    }
+    assert!(page.split_whitespace().count() <= 2000, "a page for others to read");
 }
