@@ -1,4 +1,4 @@
-# Everything that is done with redis-lock, one word each. `make` alone lists them.
+# The targets of redis-lock; `make` alone lists them. "##" is for users, "#:" for developers.
 
 PORT ?= 6379
 
@@ -11,61 +11,64 @@ export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHEC
 .PHONY: help build run cluster cli locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb \
         release supply fuzz clean
 
-help: ## list what there is to make
+help: ## list the targets
+	@echo "Use it:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo; echo "Develop it:"
+	@awk -F ':.*#: ' '/^[a-z-]+:.*#: / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test, bench and stalls (also valkey-server)."
-	@echo '  SERVERS="redis-7.2 valkey-9.1/4" chooses among the ten; /4 with four io-threads.'
-	@echo "  DIFFERENCES=1 has test-servers run only what servers do differently."
+	@echo "  REDIS_SERVER=/path/to/redis-server (or valkey-server): the server for run, test, bench and stalls"
+	@echo '  SERVERS="redis-7.2 valkey-9.1/4": some of the ten servers; /4 with four io-threads'
+	@echo "  DIFFERENCES=1: test-servers runs only what differs between servers"
 
 build: ## build the module: target/release/libredis_lock.so
 	@scripts/setup build
 	cargo build --release
 
-run: ## start a server with the module, here in the terminal (PORT=6379)
+run: ## start a server with the module in this terminal (PORT=6379)
 	@scripts/run
 
-cluster: ## start three masters and three replicas with it, and show a lock that outlasts its master (PORT=7000)
+cluster: ## start three masters and replicas, and show a lock that survives a failover (PORT=7000)
 	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/run cluster
 
-cli: ## build the command line: target/cli/release/redis-lock
+cli: ## build the command-line tool: target/cli/release/redis-lock
 	@scripts/setup build
 	@cargo build --release --locked --manifest-path clients/cli/Cargo.toml --target-dir target/cli
 
-locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
+locktop: ## show a server's locks, holders, waiters and rates (PORT=6379, OPTIONS="--host …")
 	@$(MAKE) --no-print-directory cli
 	@target/cli/release/redis-lock top --port $(PORT) $(OPTIONS)
 
-test: ## run all tests, those on a real server too (ONLY=split: a row or a column of the table in docs/testing.md)
+test: #: run all tests (ONLY=split: one row or column of the table in docs/testing.md)
 	@scripts/test
 
-test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
+test-servers: #: run the server tests on ten servers, two of them also with io-threads
 	@scripts/test servers
 
-test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of the command line
+test-clients: #: run the examples, the packages' tests and those against other lock libraries
 	@scripts/test-clients
 
-explore: ## live through every history of some small worlds of the core, in up to ten minutes (LOCK_EXPLORE_WORLD=session)
+explore: #: exhaustively check small models of the core, up to ten minutes (LOCK_EXPLORE_WORLD=session)
 	@scripts/setup build
 	cargo test --profile exploring --lib -- --ignored --nocapture explore::every_history
 
-mutants: ## break the core in small ways, and see whether its tests notice (MUTANTS=400, SEED=2026, ONLY=Queues)
+mutants: #: mutation testing of the core (MUTANTS=400, SEED=2026, ONLY=Queues)
 	@scripts/mutants
 
-record: ## record the histories of tests/histories anew
+record: #: record tests/histories again
 	@LOCK_RECORD=$(CURDIR)/tests/histories scripts/test --test server -- histories::faults histories::networks \
 		histories::places histories::slots histories::takeovers
 
-soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
+soak: #: randomised tests, simulated and on a server, until Ctrl-C
 	@scripts/test soak
 
-bench: ## measure it beside other locks, in up to 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
+bench: #: compare with other locks, up to 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
 	@scripts/bench
 
-stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)
+stalls: #: measure latency spikes (ONLY=flush, QUICK=1; CHECK=1: fail above a bound)
 	@scripts/bench stalls
 
-lint: ## check format and lints, as CI does
+lint: #: check format and lints, as CI does
 	@scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
@@ -76,29 +79,29 @@ lint: ## check format and lints, as CI does
 	cargo fmt --check --manifest-path clients/cli/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/cli/Cargo.toml -- -D warnings
 
-instructions: ## count the server's instructions for each operation (CHECK=1: of those that are guarded, as CI does; SERVERS="redis-8.6 valkey-9.1")
+instructions: #: count instructions per operation (CHECK=1: against CI's bounds; SERVERS="redis-8.6 valkey-9.1")
 	@scripts/bench instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
 
-install: $(MODULE) ## put the built module where the server may load it, and say where (PREFIX=/opt, DESTDIR=)
+install: $(MODULE) ## install the module and print its path (PREFIX=/opt, DESTDIR=)
 	@scripts/install
 
-dist: build ## make a tar of the built module: target/dist/
+dist: build #: build a tar archive: target/dist/
 	@scripts/release tar
 
-deb: build ## make a Debian package of it: target/dist/
+deb: build ## build a Debian package: target/dist/
 	@scripts/release deb
 
-release: ## make all that is published, from a clean checkout, and try it on bare systems: target/dist/ (ARM64=no)
+release: #: build all artifacts from a clean checkout and test them on bare systems: target/dist/ (ARM64=no)
 	@scripts/release
 
 $(MODULE):
 	@$(MAKE) build
 
-supply: ## what it is built of: licences, yanked and oldest versions; and that a second build is the same file
+supply: #: check licences, yanked and oldest dependencies, and that builds are reproducible
 	@scripts/supply
 
-fuzz: ## say to each command whatever libFuzzer finds, for a minute (FUZZ_SECONDS=60)
+fuzz: #: fuzz all commands with libFuzzer (FUZZ_SECONDS=60)
 	@scripts/fuzz
 
-clean: ## remove what was built (./data, of the server of `make run`, and ./servers stay)
+clean: #: remove build output (./data of make run and ./servers stay)
 	cargo clean

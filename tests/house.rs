@@ -541,6 +541,82 @@ fn what_contributors_and_workflows_are_told_to_run_and_to_open_is_there() {
     assert!(read(".github/workflows/release.yml").contains("- run: make release\n"));
 }
 
+/// Words that readers stumble over, and what to write instead.
+const STUMBLES: [(&str, &str); 21] = [
+    ("whoever", "the holder, the waiter, the client"),
+    ("nobody", "no client, no owner"),
+    ("somebody", "a client, an operator"),
+    ("for ever", "indefinitely"),
+    ("in vain", "without success"),
+    ("is told", "receives, gets"),
+    ("are told", "receive, get"),
+    ("was told", "received, got"),
+    ("were told", "received, got"),
+    ("all the same", "still"),
+    ("ask again", "retry, poll"),
+    ("asks again", "retries, polls"),
+    ("asking again", "a retry, polling"),
+    ("hand-over", "handoff"),
+    ("hand-overs", "handoffs"),
+    ("fencing number", "fencing token"),
+    ("fencing numbers", "fencing tokens"),
+    ("foreign write", "external write"),
+    ("turn of the loop", "event-loop iteration"),
+    ("turn of the event loop", "event-loop iteration"),
+    ("in the same instant", "atomically"),
+];
+
+/// What users read: pages, the list of targets, and the texts in the sources (errors, COMMAND DOCS, log lines).
+fn read_by_users() -> Vec<(String, String)> {
+    let texts = sources("src").into_iter().map(|(path, text)| {
+        let is_text = |line: &&str| line.contains('"') && !line.trim_start().starts_with("//");
+        (path.display().to_string(), text.lines().filter(is_text).collect::<Vec<_>>().join("\n"))
+    });
+    let mut read_by_users: Vec<_> = texts.collect();
+    let mut names =
+        ["README.md", "Makefile", "redis.conf", "benches/README.md"].map(String::from).to_vec();
+    names.extend(["docs", "examples", "packaging", "clients"].map(String::from));
+    while let Some(name) = names.pop() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
+        let skips = ["node_modules", "target", "CHANGELOG.md", "architecture.md"];
+        if skips.iter().any(|skipped| path.ends_with(skipped)) {
+            continue;
+        }
+        if path.is_dir() {
+            let inside = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+            names.extend(inside.map(|inside| format!("{name}/{}", inside.to_str().unwrap())));
+        } else if [".md", "Makefile", ".conf"].iter().any(|end| name.ends_with(end)) {
+            read_by_users.push((name.clone(), read(&name)));
+        }
+    }
+    assert!(read_by_users.len() > 100, "{}", read_by_users.len());
+    read_by_users
+}
+
+/// Is this in the text, and not only as a part of longer words?
+fn says(text: &str, words: &str) -> bool {
+    let around: Vec<_> = text.split(words).collect();
+    around.windows(2).any(|sides| {
+        !sides[0].ends_with(char::is_alphanumeric) && !sides[1].starts_with(char::is_alphanumeric)
+    })
+}
+
+#[test]
+fn what_users_read_is_in_words_that_they_know() {
+    assert!(says("waits for ever.", "for ever") && !says("for every key", "for ever"));
+    let mut found = Vec::new();
+    for (file, text) in read_by_users() {
+        for line in text.lines() {
+            let lower = line.to_lowercase();
+            let stumbles = STUMBLES.iter().filter(|(words, _)| says(&lower, words));
+            found.extend(
+                stumbles.map(|(words, better)| format!("{file}: {words} ({better}): {line}")),
+            );
+        }
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
 /// The rule and the test that the page leads to.
 #[test]
 fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {

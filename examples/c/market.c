@@ -11,7 +11,7 @@
 #define LOCK "{market}:lock"
 #define BLOCK 10000 /* for how long to wait for the lock, in milliseconds */
 
-/* hiredis reads for ever unless you say otherwise: then say longer than the longest BLOCK. */
+/* hiredis reads without a timeout unless you set one: make it longer than the longest BLOCK. */
 static struct timeval reading = {BLOCK / 1000 + 5, 0};
 
 /* A context is one connection, for one thread: while it waits for a lock it can do nothing else. */
@@ -22,7 +22,7 @@ redisContext *open_connection(int port) {
     return db;
 }
 
-/* Asks, and asks again when the connection breaks: same owner, so same fencing number. NULL: it has given up. A context
+/* Asks, and retries when the connection breaks: same owner, so same fencing token. NULL: it has given up. A context
  * that has failed, by a read timeout too, answers nothing more until redisReconnect, which forgets the timeout. */
 redisReply *ask(redisContext *db, const char *format, ...) {
     for (int tries = 1;; tries++) {
@@ -41,7 +41,7 @@ redisReply *ask(redisContext *db, const char *format, ...) {
     }
 }
 
-/* What a reply says as a number. Nil is 0, which no fencing number is; an error (NOTOWNER, DEADLOCK ...) is -1,
+/* What a reply says as a number. Nil is 0, which no fencing token is; an error (NOTOWNER, DEADLOCK ...) is -1,
  * and so is no reply. */
 long long number(redisReply *reply) {
     if (reply == NULL)

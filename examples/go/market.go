@@ -18,7 +18,7 @@ const block = 10 * time.Second // for how long to wait for the lock
 var errBusy = errors.New("others have the market")
 var errLost = errors.New("the hold ended before the work did: another owner may have worked beside us")
 
-// redigo reads for ever unless you say otherwise: then say longer than the longest BLOCK (or use redis.DoWithTimeout for
+// redigo reads without a timeout unless you set one: make it longer than the longest BLOCK (or use redis.DoWithTimeout for
 // the command that waits). A goroutine that waits has a connection of its own: if you set MaxActive let there be more
 // of them than can ever wait, or the holder finds none to release by.
 func connect(port string) *redis.Pool {
@@ -27,7 +27,7 @@ func connect(port string) *redis.Pool {
 	}}
 }
 
-// ask asks again by another connection when one breaks: same owner, so same fencing number. redigo itself never does.
+// ask retries on another connection when one breaks: same owner, so same fencing token. redigo itself never does.
 // What the server has said stands, errors too.
 func ask(pool *redis.Pool, command string, args ...any) (answer any, err error) {
 	for try := 0; try < 15; try++ { // more than MaxIdle: they may all be broken

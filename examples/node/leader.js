@@ -69,7 +69,7 @@ class Candidate {
     }
   }
 
-  // Waits for the turn without blocking the connection: keeps a place in the queue, and asks again when the key has
+  // Waits for the turn without blocking the connection: keeps a place in the queue, and polls when the key has
   // come to be ours, which claims it.
   async turn(owner, lastsFrom, resigned) {
     for (;;) {

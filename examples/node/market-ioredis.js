@@ -14,8 +14,8 @@ export class LockLost extends Error {} // the hold ended before the work did: an
 // (commandTimeout only stops listening: the server goes on waiting, and may grant a lock that no caller hears of.)
 export const connect = (port = 6379) => new Redis({ port });
 
-// When the connection breaks ioredis connects again and asks again (autoResendUnfulfilledCommands): same owner, so same
-// fencing number. Raw commands are not given your keyPrefix: write the lock's whole name.
+// When the connection breaks ioredis reconnects and retries (autoResendUnfulfilledCommands): same owner, so same
+// fencing token. Raw commands are not given your keyPrefix: write the lock's whole name.
 export const ask = (db, ...words) => db.call(...words);
 
 // `signal` gives up at any moment.

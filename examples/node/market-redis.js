@@ -18,8 +18,8 @@ export const connect = (port = 6379) =>
     .on("error", (error) => console.warn(error.message))
     .connect();
 
-// When the connection breaks node-redis connects again, but fails the commands that were under way. So ask again: same
-// owner, so same fencing number.
+// When the connection breaks node-redis connects again, but fails the commands that were under way. So retry: same
+// owner, so same fencing token.
 export async function ask(db, ...words) {
   for (let tries = 1; ; tries++) {
     try {

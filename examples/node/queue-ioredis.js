@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import Redis from "ioredis";
 
 export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
-const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE
+const POLL = 3_000; // poll after this long anyway: a message may be lost. Well below LEASE
 
 export class Busy extends Error {} // there is no waiting just now: the server is being drained
 export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
@@ -16,7 +16,7 @@ export async function connect(port = 6379) {
   return { db, ear, channel, waiting };
 }
 
-// When the connection breaks ioredis connects again and asks again: same owner, so same place, or same fencing number.
+// When the connection breaks ioredis reconnects and retries: same owner, so same place, or same fencing token.
 export const ask = ({ db }, ...words) => db.call(...words);
 
 export const close = ({ db, ear }) => { db.disconnect(); ear.disconnect(); };

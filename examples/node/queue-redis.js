@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, ErrorReply } from "redis";
 
 export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
-const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE
+const POLL = 3_000; // poll after this long anyway: a message may be lost. Well below LEASE
 
 export class Busy extends Error {} // there is no waiting just now: the server is being drained
 export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
@@ -18,8 +18,8 @@ export async function connect(port = 6379) {
   return { db, ear, channel, waiting };
 }
 
-// When the connection breaks node-redis connects again, but fails the commands that were under way. So ask again: same
-// owner, so same place, or same fencing number.
+// When the connection breaks node-redis connects again, but fails the commands that were under way. So retry: same
+// owner, so same place, or same fencing token.
 export async function ask({ db }, ...words) {
   for (let tries = 1; ; tries++) {
     try {

@@ -16,9 +16,9 @@ function connect(Redis $db, int $port): Redis
     return $db;
 }
 
-// When the connection breaks, close it before you ask again: otherwise phpredis reads the late answer to this question
-// as the answer to the next one; with pconnect, even in another request of another user. To ask again is harmless: same
-// owner, so same fencing number. (rawCommand leaves your OPT_PREFIX out: write the lock's whole name.)
+// When the connection breaks, close it before you retry: otherwise phpredis reads the late answer to this question
+// as the answer to the next one; with pconnect, even in another request of another user. A retry is harmless: same
+// owner, so same fencing token. (rawCommand leaves your OPT_PREFIX out: write the lock's whole name.)
 function ask(Redis $db, ...$words)
 {
     for ($tries = 1; ; $tries++) {

@@ -1,6 +1,6 @@
 """Resources that refuse a holder who comes too late: rows of PostgreSQL, a file, an object behind HTTP.
 
-`number` is the fencing number that LOCK.ACQUIRE has returned. check_fenced.py beside it runs this, with holders that
+`number` is the fencing token that LOCK.ACQUIRE has returned. check_fenced.py beside it runs this, with holders that
 sleep past the end of their holds; docs/resource.md has the reasons.
 """
 

@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 LEADER = "mailer:leader"
 TTL = int(os.environ.get("TTL", 10_000))  # after so long another candidate leads in place of one that has died
-BLOCK = 30_000  # for how long to wait before asking again
+BLOCK = 30_000  # how long to wait before a retry
 
 
 def say(*words):
@@ -35,7 +35,7 @@ class Term:
     def __init__(self, port, name):
         self.owner = f"{name}/{uuid.uuid4()}"  # a fresh one for each term; followers read in it who leads
         self.number, self.over, self.until = None, threading.Event(), 0.0
-        # A reply is needed in time or not at all, so the client need not ask again by itself.
+        # A reply is needed in time or not at all, so the client need not retry by itself.
         self.db = Redis(port=port, socket_timeout=TTL / 3000, retry=Retry(NoBackoff(), 0))
 
     def begin(self, number):
@@ -71,8 +71,8 @@ class Term:
 
 
 def campaign(port, name, lead):
-    """Leads whenever it is this candidate's turn, until it is told to stop by an exception."""
-    # Reads for longer than it waits. When the connection breaks redis-py asks again: same owner, so same number.
+    """Leads whenever it is this candidate's turn, until an exception stops it."""
+    # Reads for longer than it waits. When the connection breaks redis-py retries: same owner, so same token.
     db = Redis(port=port, socket_timeout=BLOCK / 1000 + 5)
     while True:
         term = Term(port, name)
@@ -98,7 +98,7 @@ def follow(port, told):
     """Calls `told` with the owner that leads, or None, whenever it is another one."""
     leader = ""
     while True:
-        # One connection that is told of every change of the key. In RESP2, because there a subscriber can hear of it.
+        # One connection that hears of every change of the key. In RESP2, because there a subscriber can hear of it.
         ear = Redis(port=port, protocol=2, max_connections=1, decode_responses=True, retry=Retry(NoBackoff(), 0))
         try:
             ear.execute_command("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", LEADER, "REDIRECT", ear.client_id())

@@ -16,7 +16,7 @@ class LockLost(Exception):
 
 
 def connect(port=6379):
-    # redis-py stops reading after 5 seconds, which costs the place in line, and asks again, up to 10 times: let it
+    # redis-py stops reading after 5 seconds, which costs the place in the queue, and retries, up to 10 times: let it
     # read for longer than the longest BLOCK. A worker that waits keeps one of the pool's 100 connections
     # (max_connections) for all that time; when all of them are out no worker can release.
     return Redis(port=port, decode_responses=True, socket_timeout=BLOCK / 1000 + 5)
@@ -26,7 +26,7 @@ def connect(port=6379):
 def lock(db, ttl, *how):
     owner, fence = str(uuid.uuid4()), None  # a fresh one for each piece of work, not for each worker
     try:
-        # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
+        # When the connection breaks redis-py reconnects and retries: same owner, so same fencing token.
         fence = db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how)
         if fence is None:
             raise TimeoutError("others have the market")

@@ -25,7 +25,7 @@ def connect(port=6379):
 async def lock(db, ttl, *how):
     owner, fence = str(uuid.uuid4()), None  # a fresh one for each piece of work: with one owner two would be let in
     try:
-        # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
+        # When the connection breaks redis-py reconnects and retries: same owner, so same fencing token.
         fence = await db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how)
         if fence is None:
             raise TimeoutError("others have the market")
@@ -45,7 +45,7 @@ async def lock(db, ttl, *how):
 
 async def renew(db, owner, ttl, end):
     while True:
-        await asyncio.sleep(ttl / 3000)  # a third of it, in seconds: that leaves time to ask again
+        await asyncio.sleep(ttl / 3000)  # a third of it, in seconds: that leaves time to retry
         asked = asyncio.get_running_loop().time()
         held = await db.execute_command("LOCK.RENEW", LOCK, owner, ttl)
         end.reschedule(asked + ttl / 1000 if held else asked)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from redis.asyncio import Redis
 
 LEASE = 10_000  # for how long a place in the queue is kept after we last asked, in milliseconds
-POLL = 3  # ask again after so many seconds all the same: a message may be lost. Well below LEASE
+POLL = 3  # poll after this many seconds anyway: a message may be lost. Well below LEASE
 
 
 class LockLost(Exception):
@@ -40,7 +40,7 @@ class Locks:
 
     @asynccontextmanager
     async def lock(self, key, ttl):
-        """Waits for the lock in the order of arrival, and gives its fencing number. Cancel it at any moment."""
+        """Waits for the lock in the order of arrival, and returns its fencing token. Cancel it at any moment."""
         owner, number, told = str(uuid.uuid4()), str(next(self.numbers)), asyncio.Event()  # a fresh owner for each
         ask = "LOCK.ACQUIRE", key, owner, ttl, "QUEUE", LEASE, "NOTIFY", self.channel, number
         self.waiting[number], fence = told, 0
@@ -64,7 +64,7 @@ class Locks:
                 raise LockLost
 
     def request(self, *words):
-        # When the connection breaks redis-py connects again and asks again: same owner, so same place, or same fencing
-        # number. Shielded, because a task that is cancelled inside of a command closes the connection, which is not
+        # When the connection breaks redis-py reconnects and retries: same owner, so same place, or same fencing
+        # token. Shielded, because a task that is cancelled inside of a command closes the connection, which is not
         # its own.
         return asyncio.shield(self.db.execute_command(*words))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from glide import ConnectionError, GlideClient, GlideClientConfiguration, NodeAddress, TimeoutError as NoReply
 
 LEASE = 10_000  # for how long a place in the queue is kept after we last asked, in milliseconds
-POLL = 3  # ask again after so many seconds all the same: a message may be lost. Well below LEASE
+POLL = 3  # poll after this many seconds anyway: a message may be lost. Well below LEASE
 
 
 class LockLost(Exception):
@@ -39,7 +39,7 @@ class Locks:
 
     @asynccontextmanager
     async def lock(self, key, ttl):
-        """Waits for the lock in the order of arrival, and gives its fencing number. Cancel it at any moment."""
+        """Waits for the lock in the order of arrival, and returns its fencing token. Cancel it at any moment."""
         owner, number, told = str(uuid.uuid4()), str(next(self.numbers)), asyncio.Event()  # a fresh owner for each
         ask = "LOCK.ACQUIRE", key, owner, ttl, "QUEUE", LEASE, "NOTIFY", self.channel, number
         self.waiting[number], fence = told, 0
@@ -72,8 +72,8 @@ class Locks:
             raise
 
     async def _asked_again(self, words):
-        # When the connection breaks glide connects again, but fails the commands that were under way. So ask again:
-        # same owner, so same place, or same fencing number.
+        # When the connection breaks glide connects again, but fails the commands that were under way. So retry:
+        # same owner, so same place, or same fencing token.
         for pause in 0.02, 0.1, 0.5, 2:
             with suppress(ConnectionError, NoReply):
                 return await self.db.custom_command([str(word) for word in words])

@@ -25,7 +25,7 @@ class Locks:
 
     @asynccontextmanager
     async def lock(self, key, ttl):
-        """Waits for the lock in the order of arrival, and gives its fencing number. Cancel it at any moment."""
+        """Waits for the lock in the order of arrival, and returns its fencing token. Cancel it at any moment."""
         owner = str(uuid.uuid4())  # a fresh one for each: it is all that a request has to know of the one before
         fence = 0
         try:

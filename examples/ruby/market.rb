@@ -9,7 +9,7 @@ BLOCK = 10_000 # for how long to wait for the lock, in milliseconds
 class LockLost < StandardError; end # the hold ended before the work did: another owner may have worked beside us
 class Busy < StandardError; end # others have the market
 
-# redis-rb stops reading after 5 seconds, connects anew, which loses its place in line, asks again once, and raises.
+# redis-rb stops reading after 5 seconds, connects anew, which loses its place in the queue, retries once, and raises.
 # So let it read for longer than the longest BLOCK. A Redis object is one connection: while a thread waits for a lock
 # all others wait for that thread. Each thread needs its own, or one out of a pool with one for each waiter.
 def connect(port = 6379)
@@ -19,8 +19,8 @@ end
 def lock(db, ttl, *how)
   owner, fence = SecureRandom.uuid, nil # a fresh one for each piece of work, not for each worker
   begin
-    # When the connection breaks redis-rb connects again and asks again, once (reconnect_attempts): same owner, so same
-    # fencing number.
+    # When the connection breaks redis-rb reconnects and retries, once (reconnect_attempts): same owner, so same
+    # fencing token.
     fence = db.call("LOCK.ACQUIRE", LOCK, owner, ttl, *how) or raise Busy
     yield owner
   ensure

@@ -26,7 +26,7 @@ app.use((request, response, next) => {
 // The page asks once a second, and that is all: it joins, keeps the place, comes in, and keeps the seat.
 app.post("/ask", async (request, response) => {
   const reply = await db.call("LOCK.ACQUIRE", ROOM, request.owner, LEASE, "QUEUE", LEASE, "LIMIT", SEATS);
-  if (reply === null) response.status(503).end(); // the server is being drained: the page asks again
+  if (reply === null) response.status(503).end(); // the server is being drained: the page polls
   else response.json(reply > 0 ? { inside: true } : { place: -reply });
 });
 

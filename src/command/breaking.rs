@@ -12,7 +12,7 @@ impl Command for Break {
         name: c"lock.break",
         flags: c"write admin",
         summary: c"Ends every hold of a lock, and returns how many.",
-        complexity: c"O(log(N)) with N the number of those who share the lock.",
+        complexity: c"O(log(N)) with N the number of owners that share the lock.",
         access: Access::Delete,
         arguments: &[
             KEY,

@@ -17,7 +17,7 @@ impl Command for Log {
         // The flags of ACL LOG.
         flags: c"admin deny-script allow-loading allow-stale",
         summary: c"Lists the latest holds that their owners lost, and why.",
-        complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
+        complexity: c"O(N) with N the number of entries returned or cleared.",
         access: Access::Oversee,
         arguments: &[Argument::new(
             c"operation",

@@ -66,18 +66,18 @@ pub enum Fault {
     )]
     HoldsSome,
     #[error(
-        "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: release it first, or try again"
+        "NOUPGRADE this owner shares the lock, and an upgrade to an exclusive hold can't wait: release it first, or retry"
     )]
     NoUpgrade,
     /// Which lock its owner waits for, if the caller may know that.
     #[error(
-        "ONEWAIT this owner waits for {0} already: LOCK.RELEASE that first, or ask for all of them by one LOCK.MACQUIRE"
+        "ONEWAIT this owner already waits for {0}: LOCK.RELEASE it first, or acquire all of them with one LOCK.MACQUIRE"
     )]
     OneWait(String),
     /// Which lock its owner was granted.
-    #[error("ONEWAIT this owner was granted {0} and has not heard of that: ask for it first")]
+    #[error("ONEWAIT this owner was granted {0} and has not received the reply: retry that first")]
     Unheard(String),
-    #[error("REPLACED another request of this owner waits instead of this one")]
+    #[error("REPLACED a later request of this owner has taken over this wait")]
     Replaced,
     #[error(
         "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"

@@ -28,7 +28,7 @@ pub fn patterns(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Adds the setting to the server's.
 pub fn add(ctx: Ctx<'_>) -> bool {
-    // SAFETY: the context lives, functions are for ever, and the server copies the texts; there is no data.
+    // SAFETY: the context lives, functions are static, and the server copies the texts; there is no data.
     unsafe {
         api::register_string_config(
             ctx.raw(),

@@ -71,7 +71,7 @@ pub fn add(ctx: Ctx<'_>) -> bool {
     *settings() = Settings { old_place_ttl: Some(default), ..Settings::DEFAULT };
     let are_set = add_numbers(ctx)
         && classes::add(ctx)
-        // SAFETY: the context lives, texts and functions are for ever; there is no data.
+        // SAFETY: the context lives, texts and functions are static; there is no data.
         && unsafe {
             api::register_bool_config(
                 ctx.raw(),
@@ -102,7 +102,7 @@ fn add_numbers(ctx: Ctx<'_>) -> bool {
         let most = if *name == c"max-sharers" { LAST_MS } else { *range.end() };
         let flags =
             if is_old { raw::REDISMODULE_CONFIG_HIDDEN } else { raw::REDISMODULE_CONFIG_DEFAULT };
-        // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
+        // SAFETY: the context lives, texts and functions are static; the data is a place in a list,
         // never one in memory.
         let added = unsafe {
             api::register_numeric_config(
@@ -126,8 +126,8 @@ fn add_numbers(ctx: Ctx<'_>) -> bool {
 /// were set later, and could not quote them.
 pub fn no_words(word: &[u8]) -> String {
     format!(
-        "it takes no arguments, and {} is one. Settings are lines of their own in the configuration file \
-         (lock.max-ttl 60000), words of the command line (--lock.max-ttl 60000) or of MODULE LOADEX (CONFIG \
+        "it takes no arguments, such as {}. Write settings on lines of their own in the configuration file \
+         (lock.max-ttl 60000), on the command line (--lock.max-ttl 60000) or in MODULE LOADEX (CONFIG \
          lock.max-ttl 60000)",
         shown(word)
     )
@@ -168,11 +168,10 @@ pub fn unlike(file: &[u8]) -> Vec<String> {
             _ => {}
         }
     }
-    let words =
-        "its loadmodule line has words behind the path, and a server does not start with these";
+    let words = "its loadmodule line has arguments, and with these the server does not start";
     (each(&now).zip(each(&there)))
         .filter(|(is, would_be)| is != would_be)
-        .map(|((name, is), (_, would_be))| format!("{name} is {is} and not {would_be}"))
+        .map(|((name, is), (_, would_be))| format!("{name} is {is}, not {would_be}"))
         .chain(has_words.then(|| words.to_owned()))
         .collect()
 }
@@ -276,7 +275,9 @@ unsafe extern "C" fn set_number(
             return unsafe { refuse(error, &why) };
         }
         let name = name.to_string_lossy();
-        context::log_warning(&format!("lock.{name} {value} counts as {most}, which is the most"));
+        context::log_warning(&format!(
+            "lock.{name} {value} exceeds the maximum and counts as {most}"
+        ));
     }
     *of(settings) = value.min(*most);
     OK

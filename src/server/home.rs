@@ -56,7 +56,7 @@ pub fn hear(note: Note) {
     // Entering reads the inbox. On another thread the server is asked to call us on its own, however idle that is.
     if with(|_| ()).is_none()
         && !thread::is_own()
-        // SAFETY: the function is for ever.
+        // SAFETY: the function is static.
         && unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK
     {
         CALLS_AHEAD.fetch_add(1, Ordering::Relaxed);

@@ -80,7 +80,7 @@ pub extern "C" fn RedisModule_OnUnload() -> c_int {
         classes::forget();
         if !chosen.is_empty() {
             let text = format!(
-                "unloaded, and its settings with it. MODULE LOADEX with these words brings them back: {}",
+                "unloaded, with its settings. To restore them, add to MODULE LOADEX: {}",
                 chosen.join(" ")
             );
             context::log(c"notice", &text);
@@ -118,7 +118,7 @@ fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), String> {
         (Some(events::client_changed), Some(turns::turned)),
     );
     let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), hearing);
-    home::install(module).map_err(|InUse| "it is loaded already, and running".into())
+    home::install(module).map_err(|InUse| "it is already loaded and running".into())
 }
 
 fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
@@ -128,7 +128,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     if let Some(command) = replicate::missing(ctx) {
         let name = command.to_string_lossy();
         return Err(format!(
-            "this server has no command {name}, which locks are replicated by: see rename-command"
+            "this server has no command {name}, which replicates locks: check rename-command"
         ));
     }
     if let Some(word) = words.first() {
@@ -144,18 +144,18 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     describe::add_acl_category(ctx, NAME);
     crate::add_commands(&Registrar(ctx))?;
     if !info::offer(ctx) {
-        return Err("the server does not take its statistics".into());
+        return Err("the server rejected its INFO section".into());
     }
     if !config::add(ctx) {
-        return Err("the server does not take its settings".into());
+        return Err("the server rejected its settings".into());
     }
     home::hear(Note::SettingsChanged);
     if let Some((name, text)) = files::configuration() {
         let unlike = config::unlike(&text);
         if !unlike.is_empty() {
             context::log_warning(&format!(
-                "not as in {}: {}. A module that is loaded on a running server has its settings from \
-                 MODULE LOADEX or CONFIG SET",
+                "settings differ from {}: {}. A module that is loaded on a running server gets its settings \
+                 from MODULE LOADEX and CONFIG SET only",
                 name.display(),
                 unlike.join(", ")
             ));
@@ -166,7 +166,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
         _ = home::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
     events::subscribe(ctx, server)
-        .map_err(|what| format!("the server does not let it hear of {what}"))
+        .map_err(|what| format!("the server rejected its subscription to {what}"))
 }
 
 #[cfg(test)]

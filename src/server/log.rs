@@ -23,9 +23,9 @@ impl Reports {
         self.0.set(Some((since, was_said || is_long)));
         if is_long && !was_said {
             context::log_warning(
-                "a lock is free and a client waits for it, but for 10 seconds the server has not \
-                 accepted a write of its key (too few replicas, a failing disk, a cluster that is \
-                 down, a slot that is moving?); still trying",
+                "a waiter can't be granted a free lock: for 10 seconds the server has refused writes \
+                 to its key (too few replicas, a failing disk, a cluster that is down, a migrating \
+                 slot?); still retrying",
             );
         }
     }

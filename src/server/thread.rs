@@ -26,9 +26,7 @@ pub fn is_own() -> bool {
 #[cold]
 pub fn complain() {
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
-        context::log_warning(
-            "called on another thread than the server's own: nothing is done there",
-        );
+        context::log_warning("called on a thread other than the server's main thread: ignored");
     }
 }
 

@@ -34,10 +34,10 @@ pub unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
 /// and has not read what clients have sent since: a connection that is gone now is one that it closed by itself.
 pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
-        home::enter("the end of a turn", Module::end_turn);
+        home::enter("the end of an event-loop iteration", Module::end_turn);
         return;
     }
-    home::enter("a turn of the loop", |module| {
+    home::enter("an event-loop iteration", |module| {
         // In the middle of a change it can wait for the next turn.
         if module.read(Locks::has_unconfirmed) == Ok(true)
             && (module.change(|locks| locks.confirm(context::lives))).is_ok()

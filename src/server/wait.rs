@@ -82,7 +82,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
             Some(())
         };
         if home::with(tell).is_none() {
-            reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
+            reply::send_error(ctx, "UNBLOCKED by a thread other than the server's main thread");
         }
     });
     OK

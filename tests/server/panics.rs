@@ -20,7 +20,7 @@ fn provoke(client: &mut Client, place: &str) {
 
 /// How many panics the log speaks of.
 fn panics(server: &Server) -> usize {
-    server.log().matches("a defect of this module was met").count()
+    server.log().matches("<lock> internal error in ").count()
 }
 
 /// Returns once the log has a line for each of these panics, and for no other.
@@ -29,7 +29,7 @@ fn logged(server: &Server, places: &[&str]) {
     for place in places {
         let words = format!(": provoked in {place}");
         eventually("the log has the words of the panic", || server.log().contains(&words));
-        let line = format!("<lock> a defect of this module was met in {place}; please report it");
+        let line = format!("<lock> internal error in {place}; please report it");
         eventually(&format!("the log says: {line}"), || server.log().contains(&line));
     }
     assert_eq!(panics(server), places.len(), "{}", server.log());

@@ -158,7 +158,7 @@ fn a_writer_is_not_starved_by_readers() {
     client.release("k", "w");
     assert!(late.answer().fence() > fence);
     assert_eq!(client.sharers("k"), ["late"]);
-    // Readers who overlap for ever, and a writer in the midst of them.
+    // Readers who overlap without end, and a writer in the midst of them.
     let mut writer = server.waiter_for("k", "w");
     for number in 0..20 {
         let owner = format!("r{number}");
@@ -179,8 +179,8 @@ fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     let queue = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000];
     let several = args!["LOCK.MACQUIRE", 2, "other", "k", "a", LONG, "BLOCK", 0];
     let made_up = args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 1];
-    let refusal = "NOUPGRADE this owner shares a lock that it asks for alone, and an upgrade does not wait: \
-                   release it first, or try again";
+    let refusal = "NOUPGRADE this owner shares the lock, and an upgrade to an exclusive hold can't wait: \
+                   release it first, or retry";
     for ask in [&block, &queue, &several] {
         assert_eq!(client.run(ask).error(), refusal);
     }

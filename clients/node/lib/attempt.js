@@ -39,7 +39,7 @@ class Attempt {
     this.leaving = null; // what its caller does not wait for, and another attempt of the same owner does
   }
 
-  /** The fencing number (without the module: null), and when it was asked for; null if it is not to be had in time. */
+  /** The fencing token (without the module: null), and when it was asked for; null if it is not to be had in time. */
   run(signal) {
     const asking = this.settled = this.takesOver ? this.takeOver() : this.ask();
     return new Promise((resolve, reject) => {

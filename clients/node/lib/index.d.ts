@@ -68,7 +68,7 @@ export interface MutexOptions extends LockOptions<Mutex> {
 export interface Hold {
   /** Its owner. */
   readonly identifier: string;
-  /** Its fencing number, for what it protects; null on a server without the module. */
+  /** Its fencing token, for what it protects; null on a server without the module. */
   readonly fence: number | null;
   /** Aborted when it is found to be lost, or its time is over, with a LostLockError. Not by its release. */
   readonly lost: AbortSignal;
@@ -82,7 +82,7 @@ export interface Hold {
   /** From now on it is not renewed. */
   stopRefresh(): void;
   /**
-   * Runs a command in the same instant in which the server sees that it is held, or not at all: LostLockError. It is
+   * Runs a command only while the server sees that it is held, atomically, or else throws LostLockError. It is
    * sent once: after an error of the connection it is not known whether it has run. Of several keys, by the first.
    * Nothing is sent once it is known that this hold is over, or that its owner has a later one with another `fence`.
    */
@@ -98,7 +98,7 @@ declare abstract class Lock {
   get identifier(): string;
   /** Held, as far as this process knows. */
   get isAcquired(): boolean;
-  /** The fencing number of the latest hold; undefined while nothing is held, and without the module. */
+  /** The fencing token of the latest hold; undefined while nothing is held, and without the module. */
   get fence(): number | undefined;
   /**
    * Aborted when the latest hold is found to be lost, or its time is over, with a LostLockError. Not by its release.

@@ -22,7 +22,7 @@ class Native {
     return this.connection.sayUntilReplied(this.key, this.words(verb, rest), read);
   }
 
-  /** The fencing number of the hold, or the place in the queue, or null. */
+  /** The fencing token of the hold, or the place in the queue, or null. */
   acquire(owner, ttl, { how = [] } = {}) {
     // A try joins no queue.
     const maxQueue = how.length > 0 ? this.maxQueue : [];

@@ -45,7 +45,7 @@ class Server {
     if (this.hasWarned) return;
     this.hasWarned = true;
     process.emitWarning("this server has not loaded the redis-lock module: locks are taken by SET NX, and requests " +
-      "that wait ask again and again", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
+      "that wait poll", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
   }
 
   join(key, wake) {

@@ -9,7 +9,7 @@ namespace RedisLockModule\Symfony;
  */
 final class Module implements Commands
 {
-    /** How long a place in the queue is kept for an owner that does not ask again, in milliseconds. */
+    /** How long a place in the queue is kept for an owner that does not poll, in milliseconds. */
     private const LEASE = 10_000;
 
     /** How much later than asked for the reply to a wait may come, in seconds. */

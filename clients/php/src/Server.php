@@ -80,7 +80,7 @@ final class Server
         }
         if (!isset(self::$logged[$client])) {
             self::$logged[$client] = true;
-            $logger->warning('This server has not loaded the redis-lock module: exclusive locks only, without fencing tokens, and waiting means to ask again and again.');
+            $logger->warning('This server has not loaded the redis-lock module: exclusive locks only, without fencing tokens, and waiting means polling.');
         }
         self::$bare[$client] = self::now();
 

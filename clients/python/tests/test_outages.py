@@ -424,7 +424,7 @@ def test_a_hold_whose_owner_was_granted_another_number_meanwhile_guards_and_rele
     second = lock.hold(token="ann")
     assert not first.held and not again.held and second.held
     for late in (lambda: first.guard("SET", "price", 5), first.release, again.release):
-        with pytest.raises(LockNotOwnedError, match="was granted anew, with another fencing number"):
+        with pytest.raises(LockNotOwnedError, match="was granted anew, with another fencing token"):
             late()
     assert watcher.db.get("price") == "4" and second.guard("SET", "price", 6)
     second.release()

@@ -29,7 +29,7 @@
 //! keeps a place in the queue (`QUEUE`), and asks for it again at a third of its [lease](Lock::lease). That it is its
 //! turn it hears by a message, at once. [`Locks`] see to that. With a connection of one's own ([`Lock::new`]) a waiter
 //! has to ask over and over, every [100 ms](Lock::pause) in the end, unless that connection has an [`Inbox`]: each
-//! hand-over then takes as long.
+//! handoff then takes as long.
 //!
 //! # Without the module
 //!

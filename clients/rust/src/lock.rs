@@ -66,7 +66,7 @@ impl<C: Connection> Lock<C> {
         self
     }
 
-    /// Stops renewing so long after the grant: a task that hangs does not hold the lock for ever. With
+    /// Stops renewing so long after the grant: a task that hangs does not hold the lock indefinitely. With
     /// `Duration::ZERO` a hold is never renewed. Without a word it is renewed for as long as it lives, at a third of
     /// the ttl.
     #[must_use]
@@ -132,7 +132,7 @@ impl<C: Connection> Lock<C> {
     /// The owner, instead of a fresh `host:pid:uuid` for each request: one token for all the locks that one piece of work takes one
     /// after the other, so that the server sees when two such would wait for each other ([`Error::Deadlock`]).
     ///
-    /// To the lock, two tasks with one owner are one, and both are told that they hold it. And an owner is spent when
+    /// To the lock, two tasks with one owner are one, and both would hold it. And an owner is spent when
     /// it has released or given up a lock: for the next attempt at that lock make a new one.
     #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock<C> {

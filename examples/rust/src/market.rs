@@ -23,7 +23,7 @@ pub enum Trouble {
 /// A connection, how to get another one, and for how long it reads.
 pub struct Db(pub Client, pub Connection, pub Duration);
 
-/// A `Connection` reads for ever unless you say otherwise: then say longer than the longest BLOCK. The async
+/// A `Connection` reads without a timeout unless you set one: make it longer than the longest BLOCK. The async
 /// `MultiplexedConnection` and `ConnectionManager` give up after 500 ms (`set_response_timeout`), and one wait
 /// holds up everybody who shares the connection: open one of its own for each wait.
 pub fn connect(client: Client) -> RedisResult<Db> {
@@ -36,7 +36,7 @@ pub fn connect_to_read_for(client: Client, reading: Duration) -> RedisResult<Db>
     Ok(Db(client, connection, reading))
 }
 
-/// Asks, and asks again by a new connection when this one breaks: same owner, so same fencing number. Drop one
+/// Asks, and retries on a new connection when this one breaks: same owner, so same fencing token. Drop one
 /// that has failed, by a read timeout too: the late answer could be taken for that to the next question.
 pub fn ask<T: FromRedisValue>(db: &mut Db, question: &Cmd) -> RedisResult<T> {
     for _ in 1..5 {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 /// For how long a place in the queue is kept after we last asked, in milliseconds.
 pub const LEASE: u64 = 10_000;
-/// Ask again after so long all the same: a message may be lost. Well below LEASE.
+/// Poll after this long anyway: a message may be lost. Well below LEASE.
 const POLL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
@@ -89,8 +89,8 @@ impl Locks {
         }
     }
 
-    /// When the connection breaks redis-rs connects again, but fails the commands that were under way. So ask again:
-    /// same owner, so same place, or same fencing number.
+    /// When the connection breaks redis-rs connects again, but fails the commands that were under way. So retry:
+    /// same owner, so same place, or same fencing token.
     pub async fn ask<T: FromRedisValue>(&self, question: &Cmd) -> RedisResult<T> {
         let mut db = self.db.clone();
         for pause in [20, 100, 500, 2_000] {

@@ -9,13 +9,13 @@
 //! 1. [`Graph`] goes from the request to all that it waits for, directly or through others. Where no way leads back
 //!    there is no deadlock. Where one does, and each on it has to wait for the next whatever all others do, that is one.
 //! 2. If it is not as certain as that, all requests that were reached begin as stuck, and each whose needs are met by
-//!    those that are not stuck is taken out, again and again ([`reduce`]). What is left waits for ever.
+//!    those that are not stuck is taken out, again and again ([`reduce`]). What is left waits indefinitely.
 //! 3. If the request that asks is left, the [shortest way](way) over those that are left back to it is the deadlock. If
 //!    there is none it only waits behind one of others, which another client's write may have made, and which a ttl
 //!    will end.
 //!
 //! All of this takes so many [`Steps`] at most, and all searches together have an [allowance](steps::Allowance). A
-//! request whose search would be longer is refused, because it can't be told whether it would wait for ever. To a search
+//! request whose search would be longer is refused, because it can't be told whether its wait would end. To a search
 //! an owner is another one in each database, since it may wait in each.
 
 pub mod found;

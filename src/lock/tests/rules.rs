@@ -157,9 +157,9 @@ trait Plain {
     fn waits_for(&mut self, ms: Ms, owner: Owner, ttl: Ms) -> Ticket;
     fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal>;
     fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence;
-    /// It waits for ever, if it is not to wait for so long.
+    /// It waits indefinitely, if it is not to wait for so long.
     fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket;
-    /// It would wait for ever.
+    /// It would wait indefinitely.
     fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool;
     fn holders_of(&self, lock: Lock) -> Vec<(String, Option<Ms>)>;
     /// The clock goes to so long after the beginning, and what is due by then is done.

@@ -75,7 +75,7 @@ unsafe extern "C" fn entry<C: Command>(
     };
     shield(const { C::SPEC.name() }, defect, || {
         if home::with(|module| call::<C>(module, ctx, argv)).is_none() {
-            reply::send_error(ctx, "ERR LOCK commands can be run on the server's own thread only");
+            reply::send_error(ctx, "ERR LOCK commands can run on the server's main thread only");
         }
     });
     OK
@@ -101,7 +101,10 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     // A command that only looks at a key may make us remember it too.
     let positions = const { C::SPEC.keys() };
     if positions != KeyPositions::None && !module.hearing.keys.ask_for(ctx) {
-        return reply::send_error(ctx, "ERR this server does not tell modules of changes to keys");
+        return reply::send_error(
+            ctx,
+            "ERR this server does not notify modules of changes to keys",
+        );
     }
     let mut few = [&[][..]; FEW];
     let many: Vec<&[u8]>;
@@ -157,7 +160,10 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     keys.close();
     if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
         module.finish(&mut keys, now);
-        return reply::send_error(ctx, "TRYAGAIN the server does not let this key be written now");
+        return reply::send_error(
+            ctx,
+            "TRYAGAIN the server does not accept writes to this key now",
+        );
     }
     match outcome {
         Ok(Outcome::Reply(reply)) => {

@@ -16,9 +16,7 @@ pub fn shield<T>(place: &str, fallback: impl FnOnce() -> T, work: impl FnOnce() 
         work()
     });
     catch_unwind(guarded).unwrap_or_else(|_| {
-        context::log_warning(&format!(
-            "a defect of this module was met in {place}; please report it"
-        ));
+        context::log_warning(&format!("internal error in {place}; please report it"));
         fallback()
     })
 }

@@ -19,7 +19,7 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Search};
 use todc_utils::specifications::Specification;
 
-/// To say that there is no order can take for ever: after so many tries the judge says nothing.
+/// To say that there is no order can take endless time: after so many tries the judge says nothing.
 const MOST_TRIES: u32 = 200_000;
 
 thread_local! {

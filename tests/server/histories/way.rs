@@ -7,7 +7,7 @@ use crate::support::*;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Two nodes may send a client back and forth while a slot moves, but not for ever.
+/// Two nodes may send a client back and forth while a slot moves, but not endlessly.
 const REDIRECTS: usize = 20;
 
 pub struct Way<'a> {

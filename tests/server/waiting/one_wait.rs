@@ -7,7 +7,7 @@ fn block(key: &str, owner: &str) -> Vec<Vec<u8>> {
 }
 
 fn is_replaced(client: &mut Client) -> bool {
-    client.answer().is_error("REPLACED another request of this owner waits instead of this one")
+    client.answer().is_error("REPLACED a later request of this owner has taken over this wait")
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_owner_that_waits_is_told_for_which_lock_if_it_may_know_that() {
     let _waits = server.waiter_for("secret", "a");
     let refused = |name: &str| {
         format!(
-            "ONEWAIT this owner waits for {name} already: LOCK.RELEASE that first, or ask for all of them by one LOCK.MACQUIRE"
+            "ONEWAIT this owner already waits for {name}: LOCK.RELEASE it first, or acquire all of them with one LOCK.MACQUIRE"
         )
     };
     assert_eq!(client.run(&block("k", "a")).error(), refused("\"secret\""));

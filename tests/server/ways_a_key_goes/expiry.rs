@@ -87,7 +87,7 @@ fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
         assert!(took < Duration::from_secs(3), "{case}: {took:?}");
         client.release("k", "w");
     }
-    // Longer, or for ever: a waiter that is in no hurry sees the old end go by.
+    // Longer, or without end: a waiter that is in no hurry sees the old end go by.
     for way in [
         args!["PEXPIRE", "k", LONG],
         args!["PEXPIREAT", "k", in_ms(LONG)],

@@ -218,7 +218,7 @@ impl<'a> Screen<'a> {
             }
             Err(trouble) => {
                 let seconds = self.options.interval.as_secs_f64();
-                self.trouble = Some(format!("{trouble}\n\nAsking again every {seconds:.1} s."));
+                self.trouble = Some(format!("{trouble}\n\nRetrying every {seconds:.1} s."));
                 self.rows.clear();
                 self.watch = Watch::default();
             }

@@ -54,7 +54,7 @@ fn a_server_that_goes_is_told_and_asked_again_until_it_is_back() {
     let terminal = Terminal::open(&server, (80, 24));
     terminal.shows(&["no lock seen so far"]);
     server.stop();
-    terminal.shows(&["no connection to the server", "Asking again every 0.2 s."]);
+    terminal.shows(&["no connection to the server", "Retrying every 0.2 s."]);
     server.start_again();
     let _: u64 = server.say(&["LOCK.ACQUIRE", "market", "ann", "600000"]);
     terminal.shows(&["market", "HELD BY 1"]);

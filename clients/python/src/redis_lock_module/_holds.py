@@ -26,7 +26,7 @@ TTL = 30.0  # of a lock without a timeout
 
 
 class HoldBase(Generic[Event]):
-    """One grant of a lock: of one owner, with one fencing number, until it is released or lost."""
+    """One grant of a lock: of one owner, with one fencing token, until it is released or lost."""
 
     def __init__(self, lock: Any, token: bytes, number: int | None, life: Life, latest: Latest | None,
                  event: Any) -> None:
@@ -57,7 +57,7 @@ class HoldBase(Generic[Event]):
 
     @property
     def fence(self) -> int | None:
-        """The fencing number, for what the lock protects; None once it is not held any more, and without the module."""
+        """The fencing token, for what the lock protects; None once it is not held any more, and without the module."""
         return self._number if self.held else None
 
     @property
@@ -96,7 +96,7 @@ class HoldBase(Generic[Event]):
         if self._life.is_past():
             self._lose(self._life.why_past())
         elif self._is_superseded():
-            self._lose("was granted anew, with another fencing number")
+            self._lose("was granted anew, with another fencing token")
 
     def _is_superseded(self) -> bool:
         """By a later grant to the same owner, whom the caller has chosen. The server compares owners, and no numbers: it
@@ -303,7 +303,7 @@ class HoldOperations(HoldBase[Event]):
         return await self._core.locked()
 
     async def guard(self, *command: Any) -> Any:
-        """Runs a command in the same instant in which the server sees that this is held, or not at all.
+        """Runs a command only while the server sees that this is held, atomically.
 
         It is sent once: if its connection breaks before the reply, the client's error says so, and it may have run.
         Of several locks, by the first. Raises LockNotOwnedError if it is not held."""

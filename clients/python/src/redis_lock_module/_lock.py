@@ -91,7 +91,7 @@ class LockBase(Generic[Client, Event]):
 
     ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
 
-    ``with lock as hold`` and ``hold = lock.hold()`` (``async with``, ``await``) give a Hold, with the fencing number and
+    ``with lock as hold`` and ``hold = lock.hold()`` (``async with``, ``await``) give a Hold, with the fencing token and
     with methods of its own. As a decorator a lock is held during each call of a function.
     """
 
@@ -140,7 +140,7 @@ class LockBase(Generic[Client, Event]):
 
     @property
     def fence(self) -> int | None:
-        """The fencing number of the hold, for what it protects; None while nothing is held, and without the module."""
+        """The fencing token of the hold, for what it protects; None while nothing is held, and without the module."""
         hold = self._mine()
         fence: int | None = hold.fence if hold else None
         return fence
@@ -325,7 +325,7 @@ class LockOperations(LockBase[Client, Event]):
         return True
 
     async def guard(self, *command: Any) -> Any:
-        """Runs a command in the same instant in which the server sees that this lock is held, or not at all.
+        """Runs a command only while the server sees that this lock is held, atomically.
 
         It is sent once: if its connection breaks before the reply, the client's error says so, and it may have run.
         Of several locks, by the first. Raises LockNotOwnedError if it is not held."""

@@ -71,7 +71,7 @@ class Server:
         if not self._has_said_so:
             self._has_said_so = True
             logger.warning("The server has not loaded the redis-lock module: locks are acquired by SET NX, without "
-                           "fencing numbers, and waiting is asking again and again.")
+                           "fencing tokens, and waiting is polling.")
 
     def granted(self, keys: tuple[bytes, ...], owner: bytes, number: int | None) -> Latest:
         latest = self._latest.setdefault((keys, owner), Latest())

@@ -480,7 +480,7 @@ impl Crowd {
         self.pass(10_000)?;
         self.server.expire_cycle(&LOCKS);
         self.pass(1)?;
-        ensure(self.watch.waiting() == 0, || format!("{} wait for ever", self.watch.waiting()))?;
+        ensure(self.watch.waiting() == 0, || format!("{} are stuck", self.watch.waiting()))?;
         ensure(self.server.keys.keys.is_empty(), || format!("left: {:?}", self.server.keys.keys))?;
         nothing_is_left(&self.server)
     }

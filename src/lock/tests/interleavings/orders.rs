@@ -418,7 +418,7 @@ impl Graph {
         }
         ensure(refused || !sure || after.always == 0, || {
             let stuck: Vec<Owner> = named(after.always).collect();
-            format!("not refused, and now {stuck:?} wait for ever: {}", told())
+            format!("not refused, and now {stuck:?} wait indefinitely: {}", told())
         })?;
         self.counts += *counts;
         Ok(())

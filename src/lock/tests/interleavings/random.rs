@@ -1,4 +1,4 @@
-//! Random numbers that are the same everywhere and for ever: splitmix64.
+//! Random numbers that are the same everywhere and at all times: splitmix64.
 
 pub struct Random(u64);
 

@@ -173,7 +173,7 @@ impl World {
                 } else if !ends.iter().all(|&end| is_soon_over(end)) || round % 3 == 0 {
                     self.apply(Step::Release { which: Which::One(lock), who })?;
                 } else if ends.is_empty() && self.server.keys.get(lock).is_some() {
-                    // It would stay for as long as the wall clock was set back, or for ever.
+                    // It would stay for as long as the wall clock was set back, or indefinitely.
                     self.apply(Step::Guard { lock, who })?;
                     self.apply(Step::Del { lock })?;
                 }

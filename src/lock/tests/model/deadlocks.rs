@@ -64,7 +64,7 @@ impl Model {
         ensure(!comes_apart, || format!("{found:?} comes apart when all let go: {asks:?}"))
     }
 
-    /// If all let go who wait for nothing, each as soon as it does or all in turns, does it wait for ever?
+    /// If all let go who wait for nothing, each as soon as it does or all in turns, does it wait indefinitely?
     fn is_stuck(&self, asks: &Waiter, soon: bool) -> bool {
         let mut future = self.clone();
         future.quarantined_until = None;

@@ -3,7 +3,7 @@
 use super::super::simulated::place;
 use super::*;
 
-/// A request that waits for ever, if fewer than so many others wait before it.
+/// A request that waits indefinitely, if fewer than so many others wait before it.
 fn behind(most: u64, plea: Plea) -> Plea {
     Plea { patience: Patience::Forever, max_queue: Some(most), ..plea }
 }

@@ -53,7 +53,7 @@ impl Book {
         // What others have written may not have been heard of; it is looked at before a request is refused.
         let sure = before.ever == 0 && server.due() != Some(0);
         ensure(refused || !sure || after.always == 0, || {
-            format!("{ask}, waits, and a client waits for ever now")
+            format!("{ask}, waits, and a client waits indefinitely now")
         })?;
         ensure(!refused || after.ever & owner != 0, || {
             format!("{ask}, is refused, and every order of release would grant it")
