@@ -13,7 +13,8 @@ use crate::lock::deadlock::found::Claim;
 use crate::lock::deadlock::scene::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
-use crate::lock::waiting::queue::{Queue, Waiter};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Mode, Name, Ticket};
 
 /// So many requests that have been reached before are passed in one step.

@@ -2,7 +2,8 @@
 
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Queue, Waiter};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Db, Mode, Name, Now, Ticket};
 
 /// What is searched.
@@ -18,12 +19,12 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// This request, if it waits.
     pub fn waiter(self, ticket: Ticket) -> Option<&'a Waiter> {
-        let waiter = self.waiting.waiter(ticket)?;
+        let waiter = self.waiting.waits.get(ticket)?;
         (!waiter.is_up(self.now) && Some(ticket) != self.without).then_some(waiter)
     }
 
     pub fn queue(self, name: &Name) -> Option<&'a Queue> {
-        self.waiting.queue_of(name.borrow())
+        self.waiting.queues.get(name.borrow())
     }
 
     /// Does the owner of this request hold the lock? Then in a mode that is enough, since no upgrade waits.
@@ -43,7 +44,7 @@ impl<'a> Scene<'a> {
         db: Db,
         steps: &mut Steps,
     ) -> Result<Vec<Ticket>, TooLong> {
-        steps.look(queue.holders().len().min(self.waiting.count_owned()))?;
+        steps.look(queue.holders().len().min(self.waiting.waits.count_owned()))?;
         let mut waits = self.waiting.waits_of_holders(queue, db, self.now);
         waits.retain(|&ticket| self.waiter(ticket).is_some());
         Ok(waits)
@@ -55,9 +56,9 @@ impl Waiting {
     /// wait for its owner: for what that holds, or behind it in a queue.
     pub fn closes_nothing(&self, ticket: Ticket) -> bool {
         let is_last = |name: &Name| {
-            self.queue_of(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
+            self.queues.get(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
         };
         !self.may_be_in_the_way(ticket)
-            && self.waiter(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
+            && self.waits.get(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
     }
 }

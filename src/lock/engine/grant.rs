@@ -7,7 +7,6 @@ use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, Terms};
 
 impl Locks {
@@ -64,7 +63,7 @@ impl Locks {
             }
         }
         for place in claimed {
-            self.end_place(place, Ended::Claimed);
+            self.end_claimed(place);
         }
         number.unwrap_or_default()
     }
@@ -149,7 +148,7 @@ impl Locks {
         }
         if fit == (Fit::Open { keeps: None }) {
             count(&mut self.counts.acquired, 1);
-            self.waiting.classes_mut().count_grant(name.key);
+            self.waiting.waits.classes_mut().count_grant(name.key);
         }
         turn.keys.announce(name, LockEvent::Acquired);
     }

@@ -13,7 +13,7 @@ use crate::lock::log::LossLog;
 use crate::lock::stats::{Counts, Remembered, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Waiter;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret, Ticket};
 
 /// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
@@ -66,12 +66,12 @@ impl Locks {
 
     /// Does this key matter: is there a hold in the ledger, or a queue?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
-        self.waiting.is_waited_for(name) || self.holds.know(name)
+        self.waiting.queues.contains(name) || self.holds.know(name)
     }
 
     /// Are there no holds and no queues in this database, or without one in any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        self.holds.remember_nothing(db) && !self.waiting.has_queue_in(db)
+        self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see

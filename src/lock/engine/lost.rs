@@ -44,10 +44,10 @@ impl Locks {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.classes().are_none() && former.entry.is_counted() {
+            if !self.waiting.waits.classes().are_none() && former.entry.is_counted() {
                 let end = former.entry.end.get().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
+                self.waiting.waits.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
             }
             if former.entry.tally != Tally::Lost {
                 self.log_loss(name, reason, former, 1, now);
@@ -105,7 +105,7 @@ impl Locks {
         }
         let Former { owner, hold, entry } = former;
         let owner = owner.bytes();
-        let queue = self.waiting.queue_of(name);
+        let queue = self.waiting.queues.get(name);
         let ended = match reason {
             Reason::Expired | Reason::Unclaimed => {
                 // A hold that ended by the wall clock has no end in its record, but maybe in the queue.

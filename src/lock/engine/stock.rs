@@ -16,7 +16,7 @@ impl Locks {
     /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
     /// by itself.
     pub(in crate::lock) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.waiting.queue(name).is_none() {
+        if self.waiting.queues.get_mut(name).is_none() {
             return;
         }
         let now = turn.now;
@@ -36,7 +36,7 @@ impl Locks {
         self.write_down(turn, name, is_no_lock, alarm);
         // The next look must find them again.
         if !waits.is_empty()
-            && let Some(queue) = self.waiting.queue(name)
+            && let Some(queue) = self.waiting.queues.get_mut(name)
         {
             queue.touch();
         }
@@ -51,7 +51,7 @@ impl Locks {
         count: usize,
     ) -> Vec<Ticket> {
         let are_too_many = self.limits.are_too_many(count);
-        let Some(queue) = self.waiting.queue(name) else {
+        let Some(queue) = self.waiting.queues.get_mut(name) else {
             return Vec::new();
         };
         let stale = queue.take_stale();
@@ -69,7 +69,7 @@ impl Locks {
             true
         });
         self.waiting.set_holders(name, Holders::Many(shares));
-        self.waiting.queue_of(name).map_or_else(Vec::new, |queue| {
+        self.waiting.queues.get(name).map_or_else(Vec::new, |queue| {
             let mut waits = self.waiting.waits_of_holders(queue, name.db, turn.now);
             waits.retain(|&ticket| queue.contains(ticket));
             waits
@@ -86,7 +86,7 @@ impl Locks {
         alarm: Option<Ms>,
     ) {
         let alarm = earlier(alarm, self.quarantine(turn.now));
-        self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
+        self.waiting.queues.looked_at(name, is_no_lock, alarm, turn.now);
     }
 
     /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue.
@@ -96,11 +96,11 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) {
-        if self.waiting.queue(name).is_none() {
+        if self.waiting.queues.get_mut(name).is_none() {
             return;
         }
         let share = turn.keys.share_of(name, owner);
-        let is_first = (self.waiting.queue(name))
+        let is_first = (self.waiting.queues.get_mut(name))
             .is_some_and(|queue| matches!(queue.holders(), Holders::Free));
         if is_first
             && let Some(share) = share
@@ -205,8 +205,8 @@ impl Locks {
         if self.waiting.set_end_of_holder(name, owner, deadline) {
             return;
         }
-        if self.waiting.queue(name).is_some() {
-            let print = self.waiting.print_of(owner);
+        if self.waiting.queues.get_mut(name).is_some() {
+            let print = self.waiting.waits.print_of(owner);
             let alone = Alone { owner: Rc::from(owner), print, until: deadline };
             self.waiting.set_holders(name, Holders::One(alone));
         }

@@ -6,24 +6,22 @@ use crate::lock::budget::GRANT;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Name, Ticket};
 
 impl Locks {
     /// Does what is due for places, except that leases end elsewhere, with the time limits of other waiters.
     pub(in crate::lock) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
-        if !self.waiting.has_places() && !self.waiting.places().have_work() {
+        if !self.waiting.waits.has_places() && !self.waiting.places.have_work() {
             return;
         }
-        while let Some(ticket) = self.waiting.next_to_end(&mut turn.budget) {
-            let moved_up = self.end_place(ticket, Ended::Lost);
-            self.waiting.settle_later(moved_up);
+        while let Some(ticket) = self.waiting.take_ending(&mut turn.budget) {
+            self.end_wait(ticket, State::SentAway);
         }
         while !turn.budget.is_spent()
             && !self.is_put_off(turn.now)
-            && let Some(ticket) = self.waiting.places().overdue_claim(turn.now)
+            && let Some(ticket) = self.waiting.places.overdue_claim(turn.now)
         {
             if !turn.keys.is_writable() {
                 // What refuses our writes may keep the owner from asking too, and be over before the claim is ended.
@@ -37,40 +35,37 @@ impl Locks {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }
         }
-        self.counts.note_waiting(self.waiting.count_waiting());
+        self.counts.note_waiting(self.waiting.waits.count_waiting());
     }
 
     /// Ends a lease whose time has come, or extends it because its owner could not ask.
     pub(in crate::lock) fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         self.waiting.note_if_kept_back(turn, ticket);
-        let until = self.waiting.end_of_lease(ticket, turn.now);
+        let until = self.waiting.end_of_lease(ticket);
         match until.filter(|&until| until > turn.now.ms()) {
-            Some(until) => self.waiting.keep_until(ticket, until),
-            None => {
-                let moved_up = self.lapse(ticket);
-                self.waiting.settle_later(moved_up);
-            }
+            Some(until) => self.waiting.waits.keep_until(ticket, until),
+            None => self.end_wait(ticket, State::TimedOut),
         }
     }
 
-    /// Ends a place, and the grant that it may have. Returns the locks in whose queues another waiter is now
-    /// the first.
-    pub(in crate::lock) fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
-        self.end_claim(ticket, ended == Ended::Claimed);
-        self.waiting.end_place(ticket, ended)
+    /// The grant of this place has been claimed, which is its end.
+    pub(in crate::lock) fn end_claimed(&mut self, ticket: Ticket) {
+        self.end_offer(ticket, true);
+        self.give_up(ticket);
     }
 
     /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds are given back.
     pub(in crate::lock) fn lose_grant(&mut self, ticket: Ticket) {
-        self.end_claim(ticket, false);
+        self.end_offer(ticket, false);
         self.waiting.fall_asleep(ticket);
     }
 
-    /// The grant of this place, if it has one, has been claimed, or has ended without that.
-    fn end_claim(&mut self, ticket: Ticket, claimed: bool) {
+    /// The grant of this request, if it has one, has been claimed, or has ended without that.
+    pub(in crate::lock) fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
         self.waiting.end_claim(ticket);
-        if let Some(place) = self.waiting.waiter(ticket).filter(|place| place.is_granted()) {
-            let (names, owner) = (Rc::clone(&place.names), Rc::clone(&place.owner));
+        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted());
+        if let Some(waiter) = waiter {
+            let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
             self.offer_ended(ticket, &names, &owner, claimed);
         }
     }
@@ -93,21 +88,13 @@ impl Locks {
         }
     }
 
-    /// Ends and counts a place whose owner has not asked in time. Returns the locks in whose queues another
-    /// waiter is now the first.
-    pub(in crate::lock) fn lapse(&mut self, ticket: Ticket) -> Vec<Name> {
-        count(&mut self.counts.places_lapsed, 1);
-        self.end_place(ticket, Ended::Lost)
-    }
-
     /// Ends up to `most` places that are tied to a connection that has closed. Returns how many there were.
     pub(in crate::lock) fn end_places_of(&mut self, client: u64, most: usize) -> usize {
         for done in 0..most {
-            let Some(ticket) = self.waiting.place_tied_to(client) else {
+            let Some(ticket) = self.waiting.places.tied_to(client) else {
                 return done;
             };
-            let moved_up = self.end_place(ticket, Ended::Lost);
-            self.waiting.settle_later(moved_up);
+            self.end_wait(ticket, State::SentAway);
         }
         most
     }

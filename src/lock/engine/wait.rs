@@ -8,13 +8,12 @@ use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::Place;
-use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::State;
-use crate::lock::words::{Acquired, Lease, Name, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
+use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
@@ -29,26 +28,16 @@ impl Locks {
         request: &Request<'_>,
         instead_of: Option<Ticket>,
     ) -> Result<Ticket, Refusal> {
-        let until = match request.patience {
-            Patience::Until(until) => Some(until),
-            Patience::Place(lease) => Some(turn.now.plus(lease.length)),
-            Patience::Try | Patience::Forever => None,
-        };
         if let Some(most) = request.max_queue {
             self.check_length(parts, most, instead_of)?;
         }
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
         self.waiting.check_room(&names, request, instead_of, &self.limits)?;
-        let place = match request.patience {
-            Patience::Place(Lease { length, command, .. }) => {
-                Some(Box::new(Place::new(length, turn.keys.asker(command))))
-            }
-            _ => None,
-        };
-        let ticket = self.waiting.enroll(request, &names, until, turn.now, place);
+        let (until, tell) = tell(turn, request);
+        let ticket = self.waiting.enroll(request, &names, until, turn.now, tell);
         for &name in &names {
             // Only a new queue is looked at: others have been settled in this turn.
-            if self.waiting.queue(name).is_some_and(|queue| queue.len() == 1) {
+            if self.waiting.queues.get_mut(name).is_some_and(|queue| queue.len() == 1) {
                 self.take_stock(turn, name);
             }
         }
@@ -56,7 +45,7 @@ impl Locks {
             self.give_up(ticket);
             return Err(refusal);
         }
-        self.counts.note_waiting(self.waiting.count_waiting());
+        self.counts.note_waiting(self.waiting.waits.count_waiting());
         Ok(ticket)
     }
 
@@ -89,13 +78,13 @@ impl Locks {
         instead_of: Option<Ticket>,
     ) -> Result<(), Refusal> {
         // The wait that is given up stands in the same queues.
-        let given_up = instead_of.is_some_and(|ticket| self.waiting.is_waiting(ticket));
+        let given_up = instead_of.is_some_and(|ticket| self.waiting.waits.is_waiting(ticket));
         for &Part { name, fit, .. } in parts {
             // It waits for nothing in the queue of a lock that its owner holds, or could have.
             if !fit.is_shut() {
                 continue;
             }
-            let before = self.waiting.before_a_new_one(name);
+            let before = self.waiting.queues.len_of(name);
             let before = before.saturating_sub(usize::from(given_up));
             let before = u64::try_from(before).unwrap_or(u64::MAX);
             if before >= most {
@@ -115,7 +104,7 @@ impl Locks {
         without: Option<Ticket>,
     ) -> Result<Option<Deadlock>, TooLong> {
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
-        let waiter = self.waiting.waiter(ticket);
+        let waiter = self.waiting.waits.get(ticket);
         let first = waiter.and_then(|waiter| waiter.names.first());
         let own = first.map(|name| home(&self.clock, name));
         let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
@@ -138,9 +127,9 @@ impl Locks {
                 .collect();
             for name in &anew {
                 // What others have written may not have been heard of. What has been seen now is acted on later.
-                self.waiting.note(name.clone());
+                self.waiting.queues.note(name.clone());
                 self.take_stock(turn, name.borrow());
-                self.waiting.note(name.clone());
+                self.waiting.queues.note(name.clone());
             }
             if anew.is_empty() {
                 return Ok(found);
@@ -154,31 +143,45 @@ impl Locks {
         Acquired::Busy
     }
 
-    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Returns the locks
-    /// in whose queues another waiter is the first now.
+    /// Ends a wait with this outcome, and has its client replied to; a place is over, unless it is granted. What it was
+    /// granted before, and its owner has not been told of, is given back. Returns the locks in whose queues another waiter
+    /// is the first now.
     pub(in crate::lock) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
-        if self.waiting.is_place(ticket) && !matches!(outcome, State::Granted(_)) {
-            return match outcome {
-                State::TimedOut => self.lapse(ticket),
-                State::Withdrawn | State::NoUpgrade => self.end_place(ticket, Ended::ByItsOwner),
-                _ => self.end_place(ticket, Ended::Lost),
-            };
+        let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
+        if was_granted {
+            self.end_offer(ticket, false);
         }
-        let moved_up = match outcome {
-            // The caller settles all of its queues, so none has to be returned.
-            State::Granted(_) => {
-                self.waiting.leave_with_grant(ticket);
-                Vec::new()
-            }
-            _ => self.waiting.leave(ticket),
+        let Some(waiter) = self.waiting.waits.get(ticket) else {
+            return Vec::new();
         };
-        if outcome == State::TimedOut {
-            count(&mut self.counts.wait_timeouts, 1);
+        match (&waiter.tell, outcome) {
+            (Tell::Place(_), State::Granted(_)) => self.waiting.decide(ticket, outcome),
+            (Tell::Place(place), _) => {
+                if outcome == State::TimedOut {
+                    count(&mut self.counts.places_lapsed, 1);
+                }
+                // It is not lost if its owner has ended it.
+                if !matches!(outcome, State::Withdrawn | State::NoUpgrade) {
+                    self.waiting.places.notify_lost(place);
+                }
+                self.forget(ticket)
+            }
+            (Tell::Client(_), _) => {
+                if outcome == State::TimedOut {
+                    count(&mut self.counts.wait_timeouts, 1);
+                }
+                if !was_granted {
+                    self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+                }
+                self.waiting.decide(ticket, outcome)
+            }
         }
-        if self.waiting.decided(ticket, outcome) {
-            self.outbox.to_reply.push(self.waiting.client_of(ticket));
-        }
-        moved_up
+    }
+
+    /// The same, outside of what settles locks: those are settled in the next tick.
+    pub(in crate::lock) fn end_wait(&mut self, ticket: Ticket, outcome: State) {
+        let moved_up = self.decide(ticket, outcome);
+        self.waiting.queues.settle_later(moved_up);
     }
 
     /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
@@ -190,8 +193,8 @@ impl Locks {
 
     /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
     pub fn forget_client(&mut self, handle: Ticket) {
-        if !self.waiting.forget_replaced(handle)
-            && let Some(ticket) = self.waiting.wait_of_client(handle)
+        if !self.waiting.waits.forget_replaced(handle)
+            && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
         {
             self.give_up(ticket);
         }
@@ -199,20 +202,23 @@ impl Locks {
 
     /// Removes a waiter, without an outcome, from its queues and altogether.
     pub(in crate::lock) fn give_up(&mut self, ticket: Ticket) {
-        let moved_up = self.waiting.leave(ticket);
-        self.waiting.settle_later(moved_up);
-        self.waiting.forget(ticket);
+        let moved_up = self.forget(ticket);
+        self.waiting.queues.settle_later(moved_up);
+    }
+
+    /// The same. Returns the locks in whose queues another waiter is the first now.
+    fn forget(&mut self, ticket: Ticket) -> Vec<Name> {
+        let forgotten = self.waiting.forget(ticket);
+        forgotten.map_or_else(Vec::new, |(_, moved_up)| moved_up)
     }
 
     /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
     pub(in crate::lock) fn send_some_away(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
-            && self.waiting.has_to_send_away()
-            && let Some(ticket) = self.waiting.first_client()
+            && let Some(ticket) = self.waiting.next_to_send_away()
         {
-            budget.draw(self.waiting.reply_cost(ticket));
-            let moved_up = self.decide(ticket, State::SentAway);
-            self.waiting.settle_later(moved_up);
+            budget.draw(self.waiting.waits.reply_cost(ticket));
+            self.end_wait(ticket, State::SentAway);
         }
     }
 }

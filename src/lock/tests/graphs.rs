@@ -13,6 +13,7 @@ use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Allowance, TooLong};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::{Alone, Holders};
+use crate::lock::waiting::waits::waiter::{Reply, Tell};
 use crate::lock::words::{Mode, Ms, NameRef, Now, Patience, Request, Secret, Terms, Ticket};
 
 const NOW: Now = Now::from_micros(1_000_000);
@@ -39,7 +40,7 @@ impl Graph {
             patience: Patience::Forever,
             max_queue: None,
         };
-        self.0.enroll(&request, &names, until, NOW, None)
+        self.0.enroll(&request, &names, until, NOW, Tell::Client(Reply::Due))
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {
@@ -48,7 +49,7 @@ impl Graph {
 
     /// This owner, which waits for something, holds the lock, for which another waits.
     fn holds(&mut self, owner: &str, key: &str) {
-        let print = self.0.print_of(owner.as_bytes());
+        let print = self.0.waits.print_of(owner.as_bytes());
         let alone = Alone { owner: owner.as_bytes().into(), print, until: None };
         self.0.set_holders(NameRef { db: 0, key: key.as_bytes() }, Holders::One(alone));
     }

@@ -7,7 +7,8 @@ use crate::lock::hashing::ByNumber;
 use crate::lock::keyspace::Share;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Alone, Holders, Queue, State, Waiter};
+use crate::lock::waiting::queue::{Alone, Holders, Queue};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{Db, Ms, NameRef, Now, Ticket};
 
 /// How many locks with a queue each owner holds, by the owners' prints. Two owners may have one print: then each seems
@@ -45,22 +46,18 @@ impl InTheWay {
 impl Waiting {
     /// Replaces the holders that a lock's queue remembers, and counts them by owner.
     pub fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
-        if !self.has_queues() {
-            return;
-        }
-        let queues = self.queues.get_mut(name.db);
-        let Some(queue) = queues.and_then(|queues| queues.get_mut(name.key)) else {
+        let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
         let before = std::mem::replace(queue.holders_mut(), holders);
-        queue.holders().prints(self.secret).for_each(|print| self.in_the_way.count(print));
-        before.prints(self.secret).for_each(|print| self.in_the_way.uncount(print));
+        queue.holders().prints(&self.waits).for_each(|print| self.in_the_way.count(print));
+        before.prints(&self.waits).for_each(|print| self.in_the_way.uncount(print));
     }
 
     /// Moves the end of this owner's hold, if the lock's queue remembers that it holds the lock alone. Returns whether
     /// it does.
     pub fn set_end_of_holder(&mut self, name: NameRef<'_>, owner: &[u8], end: Option<Ms>) -> bool {
-        match self.queue(name).map(Queue::holders_mut) {
+        match self.queues.get_mut(name).map(Queue::holders_mut) {
             Some(Holders::One(alone)) if *alone.owner == *owner => {
                 alone.until = end;
                 true
@@ -71,7 +68,7 @@ impl Waiting {
 
     /// Changes one owner's share among the holders that a lock's queue remembers, or removes it.
     pub fn set_sharer(&mut self, name: NameRef<'_>, owner: &[u8], share: Option<Share>) {
-        let Some(queue) = self.queue(name) else {
+        let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
         let Holders::Many(shares) = queue.holders_mut() else {
@@ -83,9 +80,9 @@ impl Waiting {
             }
             (Some(share), None) => {
                 shares.insert(Rc::from(owner), share.deadline);
-                self.in_the_way.count(self.print_of(owner));
+                self.in_the_way.count(self.waits.print_of(owner));
             }
-            (None, Some(_)) => self.in_the_way.uncount(self.print_of(owner)),
+            (None, Some(_)) => self.in_the_way.uncount(self.waits.print_of(owner)),
             (None, None) => {}
         }
     }
@@ -95,32 +92,31 @@ impl Waiting {
     pub fn waits_of_holders(&self, queue: &Queue, db: Db, now: Now) -> Vec<Ticket> {
         let holders = queue.holders();
         // The shorter of the two lists is searched.
-        if holders.len() <= self.waits.by_owner.len() {
-            let waits = holders.iter(now).flat_map(|owner| self.waits_of(owner, db));
-            return waits.filter(|&ticket| self.is_waiting(ticket)).collect();
+        if holders.len() <= self.waits.count_owned() {
+            let waits = holders.iter(now).flat_map(|owner| self.waits.waits_of(owner, db));
+            return waits.filter(|&ticket| self.waits.is_waiting(ticket)).collect();
         }
         let is_its = |waiter: &Waiter| {
             waiter.state() == State::Waiting
                 && waiter.names.first().is_some_and(|name| name.db == db)
                 && holders.include(&waiter.owner, now)
         };
-        let all = self.waits.by_owner.iter().map(|(_, ticket)| ticket);
-        all.filter(|ticket| self.waiters.get(ticket).is_some_and(is_its)).collect()
+        self.waits.all().filter(|&ticket| self.waits.get(ticket).is_some_and(is_its)).collect()
     }
 
     /// The wait for this lock of the owner that holds it alone, as the queue remembers.
     pub fn wait_of_holder(&self, name: NameRef<'_>) -> Option<Ticket> {
-        let queue = self.queue_of(name)?;
+        let queue = self.queues.get(name)?;
         let Alone { owner, print, .. } = queue.holders().exclusive()?;
-        self.waits.of(*print).find(|&ticket| {
-            let waiter = self.waiters.get(&ticket);
+        self.waits.with_print(*print).find(|&ticket| {
+            let waiter = self.waits.get(ticket);
             queue.contains(ticket) && waiter.is_some_and(|waiter| waiter.owner == *owner)
         })
     }
 
     /// May the owner of this request hold a lock with a queue?
     pub fn may_be_in_the_way(&self, ticket: Ticket) -> bool {
-        let waiter = self.waiters.get(&ticket);
+        let waiter = self.waits.get(ticket);
         waiter.is_some_and(|waiter| self.in_the_way.0.contains_key(&waiter.print))
     }
 }

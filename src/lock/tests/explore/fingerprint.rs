@@ -57,7 +57,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     write!(to, "{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}")?;
     write!(to, "{:?}{:?}{:?}", holds.wall(), holds.count_discarded(), holds.missing())?;
     // When it is looked again whether the server keeps owners from asking, once there is a place.
-    let is_over = server.now().ms() >= waiting.places().next_look();
+    let is_over = server.now().ms() >= waiting.places.next_look();
     write!(to, "{is_over:?}")?;
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();

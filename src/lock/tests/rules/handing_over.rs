@@ -42,7 +42,7 @@ fn settling_twice_changes_nothing() {
     written(&mut server);
     let (queue, due) = (server.queue(LOCK), server.due());
     for _ in 0..2 {
-        server.locks.waiting.note(crate::lock::tests::simulated::name(LOCK).keep());
+        server.locks.waiting.queues.note(crate::lock::tests::simulated::name(LOCK).keep());
         server.tick();
     }
     assert_eq!(written(&mut server), []);

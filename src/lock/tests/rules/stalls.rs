@@ -5,6 +5,7 @@ use super::super::simulated::told_on;
 use super::*;
 use crate::lock::Mode;
 use crate::lock::budget::Budget;
+use crate::lock::waiting::queue::Queue;
 
 /// As many locks as a request may name.
 const WIDE: usize = 64;
@@ -22,9 +23,7 @@ fn owner(number: usize) -> Owner {
 
 /// In how many queues a client stands.
 fn standing(server: &Server) -> usize {
-    let databases = server.locks.waiting.queues();
-    let queues = databases.flat_map(|(_, queues)| queues.iter());
-    queues.map(|(_, queue)| queue.len()).sum()
+    server.locks.waiting.queues.iter().map(Queue::len).sum()
 }
 
 /// Does what is due until nothing is; says how many ticks it took, and how much of it at most one of
@@ -165,8 +164,12 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
     }
     // Each tick is slow, so the last claims are seen to long after they have ended.
     let mut now = LEASE;
-    while server.locks.waiting.leased_places() > 0 {
-        assert!(now < LEASE + 2_000, "{} places are left", server.locks.waiting.leased_places());
+    while server.locks.waiting.waits.leased_places() > 0 {
+        assert!(
+            now < LEASE + 2_000,
+            "{} places are left",
+            server.locks.waiting.waits.leased_places()
+        );
         now += 5;
         server.lags_until(now);
         server.tick();

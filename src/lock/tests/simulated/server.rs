@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
     NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Secret, Terms,
@@ -556,7 +556,7 @@ impl Server {
             self.publish();
         }
         for name in std::mem::take(&mut self.touched) {
-            self.locks.waiting.note(name);
+            self.locks.waiting.queues.note(name);
         }
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
@@ -789,7 +789,7 @@ impl Server {
 
     fn has_settled(&mut self, is_over: bool) {
         // Where no client waits, none moves up.
-        if !is_over && self.locks.waiting.has_queues() {
+        if !is_over && !self.locks.waiting.queues.is_empty() {
             self.offence("a lock was left half settled");
         }
     }
@@ -816,10 +816,10 @@ impl Server {
     fn answer(&mut self) {
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
-            if self.locks.waiting.is_replaced(ticket) {
+            if self.locks.waiting.waits.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
-            } else if let Some(waiter) = (self.locks.waiting.wait_of_client(ticket))
-                .and_then(|ticket| self.locks.waiting.waiter(ticket))
+            } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
+                .and_then(|ticket| self.locks.waiting.waits.get(ticket))
             {
                 self.happened.decided.push((ticket, waiter.state()));
             } else {
@@ -890,9 +890,10 @@ impl Server {
         let db: Db = lock.0;
         self.locks
             .waiting
-            .queue_of(NameRef { db, key: lock.1.as_bytes() })
+            .queues
+            .get(NameRef { db, key: lock.1.as_bytes() })
             .map(|queue| {
-                queue.iter().filter(|&ticket| self.locks.waiting.is_waiting(ticket)).collect()
+                queue.iter().filter(|&ticket| self.locks.waiting.waits.is_waiting(ticket)).collect()
             })
             .unwrap_or_default()
     }

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lock::words::{Ms, Now, Secret, is_over};
+use crate::lock::waiting::waits::Waits;
+use crate::lock::words::{Ms, Now, is_over};
 
 /// The owners that hold a lock, and when their holds end.
 #[derive(Debug, Default)]
@@ -47,14 +48,14 @@ impl Holders {
     }
 
     /// The prints of all listed owners.
-    pub fn prints(&self, secret: Secret) -> impl Iterator<Item = u64> {
+    pub fn prints<'a>(&'a self, waits: &'a Waits) -> impl Iterator<Item = u64> + 'a {
         let (one, many) = match self {
             Self::Free | Self::TooMany(_) => (None, None),
             Self::One(alone) => (Some(alone.print), None),
             Self::Many(shares) => (None, Some(shares)),
         };
         let many = many.into_iter().flat_map(BTreeMap::keys);
-        one.into_iter().chain(many.map(move |owner| secret.half_print(owner)))
+        one.into_iter().chain(many.map(move |owner| waits.print_of(owner)))
     }
 
     /// The owner that holds it alone.

@@ -1,14 +1,10 @@
 //! The queue of one lock: which requests wait, in which order.
 
+pub mod by_key;
 mod holders;
 pub mod order;
-pub mod queues;
-pub mod waiter;
-pub mod waiters;
-pub mod waits;
 
 pub use holders::{Alone, Holders};
-pub use waiter::{State, WaitOutcome, Waiter};
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

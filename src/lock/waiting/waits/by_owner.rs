@@ -1,0 +1,79 @@
+//! The requests of each owner.
+
+use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
+use crate::lock::waiting::waits::{Ticket, Waits};
+use crate::lock::words::{Db, NameRef};
+
+impl Waits {
+    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
+    /// the index compares the owner too.
+    pub fn print_of(&self, owner: &[u8]) -> u64 {
+        self.secret.half_print(owner)
+    }
+
+    /// The requests of an owner with this print.
+    pub fn with_print(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+        let its = self.by_owner.from((print, Ticket::MIN));
+        its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket)
+    }
+
+    /// The requests of this owner that are such.
+    fn of<'a>(
+        &'a self,
+        owner: &'a [u8],
+        are: impl Fn(&Waiter) -> bool + 'a,
+    ) -> impl Iterator<Item = Ticket> + 'a {
+        let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
+        let its = self.with_print(self.print_of(owner));
+        its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
+    }
+
+    /// The owner's wait in this database, if it has one: by a blocked client, or by a place, also one that sleeps.
+    pub fn wait_of(&self, owner: &[u8], db: Db) -> Option<Ticket> {
+        self.waits_of(owner, db).next()
+    }
+
+    /// Does the owner wait for other locks beside a place that has just been passed by?
+    pub fn has_two_waits(&self, owner: &[u8], db: Db) -> bool {
+        self.waits_of(owner, db).nth(1).is_some()
+    }
+
+    /// All that `wait_of` may find.
+    pub fn waits_of<'a>(
+        &'a self,
+        owner: &'a [u8],
+        db: Db,
+    ) -> impl Iterator<Item = Ticket> + use<'a> {
+        let is_here = move |one: &Waiter| one.names.first().is_some_and(|name| name.db == db);
+        self.of(owner, move |one| one.has_not_ended() && is_here(one))
+    }
+
+    /// This owner's place for exactly these locks, if it has one.
+    pub fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
+        if !self.has_places() {
+            return None;
+        }
+        self.of(owner, |one| one.place().is_some() && one.is_for(names)).next()
+    }
+
+    /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and
+    /// whose replies the server has not asked for.
+    pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
+        let may_be = |one: &Waiter| match one.tell {
+            Tell::Place(_) => true,
+            Tell::Client(Reply::Due) if one.is_granted() => true,
+            Tell::Client(_) => one.state() == State::Waiting,
+        };
+        self.of(owner, may_be).collect()
+    }
+
+    /// All requests, by the prints of their owners.
+    pub fn all(&self) -> impl Iterator<Item = Ticket> {
+        self.by_owner.iter().map(|(_, ticket)| ticket)
+    }
+
+    /// How many requests and places have not ended.
+    pub fn count_owned(&self) -> usize {
+        self.by_owner.len()
+    }
+}
