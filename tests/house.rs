@@ -546,8 +546,8 @@ fn what_contributors_and_workflows_are_told_to_run_and_to_open_is_there() {
 fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
     let page = read("docs/CONTRIBUTING.md");
     for (file, has) in [
-        ("src/lock/engine/wait.rs", "fn check_length("),
-        ("src/lock/engine/wait.rs", "if before >= most {"),
+        ("src/lock/waiting/mod.rs", "fn check_room("),
+        ("src/lock/waiting/mod.rs", "before >= most"),
         (
             "src/lock/tests/rules/shedding.rs",
             "fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {",

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
     home::enter("a turn of the loop", |module| {
         // In the middle of a change it can wait for the next turn.
         if module.read(Locks::has_unconfirmed) == Ok(true)
-            && (module.change(|locks| locks.confirm(context::lives))).is_ok()
+            && (module.change(|locks| locks.outcomes().confirm(context::lives))).is_ok()
         {
             module.set_timer(clock::now());
         }
@@ -92,7 +92,7 @@ impl Module {
                 locks.waiting_mut().queues.note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
-                locks.reply_again(ticket);
+                locks.outcomes().reply_again(ticket);
             }
         });
         keys.close();

@@ -40,7 +40,7 @@ impl Locks {
         if held.len() == names.len() {
             return;
         }
-        self.lose_grant(ticket);
+        self.outcomes().lose_grant(ticket);
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Released);
@@ -94,7 +94,7 @@ impl Locks {
             turn.keys.announce(name, LockEvent::Expired);
             self.end_hold(turn, name, &owner, hold);
         }
-        self.lose_grant(ticket);
+        self.outcomes().lose_grant(ticket);
         if self.end_if_its_owner_goes_on(turn, ticket) {
             return;
         }

@@ -100,13 +100,13 @@ impl Locks {
     /// waiters are sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        let returns = std::mem::take(&mut self.returns);
+        let returns = std::mem::take(&mut self.offers.returns);
         self.holds.discard(returns.len(), returns.into_iter());
         let noted = self.waiting.queues.take_noted();
         self.holds.discard(noted.len(), noted.into_iter());
         self.waiting.end_places(Ending::All);
         self.waiting.waits.send_all_away();
-        self.send_some_away(&mut Budget::of(Budget::PORTION));
+        self.outcomes().send_some_away(&mut Budget::of(Budget::PORTION));
     }
 
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].

@@ -63,7 +63,7 @@ impl Locks {
             }
         }
         for place in claimed {
-            self.end_claimed(place);
+            self.outcomes().end_claimed(place);
         }
         number.unwrap_or_default()
     }

@@ -45,7 +45,7 @@ impl Locks {
         let own = self.waiting.waits.wait_of(owner, db)?;
         let is_to_end = || self.waiting.is_to_end(own).then_some(State::SentAway);
         if let Some(outcome) = self.waiting.outcome_if_over(own, turn.now).or_else(is_to_end) {
-            self.end_wait(own, outcome);
+            self.outcomes().end_wait(own, outcome);
             return None;
         }
         // An owner that asks for its place in time has done so, also if the key is no lock just now.
@@ -72,7 +72,7 @@ impl Locks {
             && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
         {
             turn.budget.draw(self.waiting.waits.reply_cost(next));
-            self.end_wait(next, outcome);
+            self.outcomes().end_wait(next, outcome);
         }
     }
 
@@ -181,7 +181,7 @@ impl Locks {
     fn give_way(&mut self, own: Ticket) {
         let replaced = self.waiting.waits.replace_client(own);
         self.outbox.to_reply.extend(replaced);
-        self.give_up(own);
+        self.outcomes().give_up(own);
     }
 
     /// A place whose owner waits for other locks, or has come to hold one of its own otherwise, is over. Returns whether
@@ -203,7 +203,7 @@ impl Locks {
         };
         let is_over = names.first().is_some_and(waits) || names.iter().any(&mut holds);
         if is_over {
-            self.end_wait(ticket, State::Withdrawn);
+            self.outcomes().end_wait(ticket, State::Withdrawn);
         }
         is_over
     }

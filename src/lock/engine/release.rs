@@ -94,7 +94,7 @@ impl Locks {
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        if self.returns.is_empty() {
+        if self.offers.returns.is_empty() {
             return;
         }
         let ledger = self.holds.ledger(name.db);

@@ -45,7 +45,7 @@ impl Locks {
             if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
                 if let Some(place) = self.claim_at(name, owner, hold) {
-                    self.end_claimed(place);
+                    self.outcomes().end_claimed(place);
                 }
                 if hold == Hold::Shared {
                     self.make_room(turn, name);

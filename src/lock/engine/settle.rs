@@ -79,7 +79,7 @@ impl Locks {
                     return self.take_stock(turn, name);
                 }
                 Served::Refused => {
-                    self.slot_may_have_left(name.key);
+                    self.clock.key_may_have_left(name.key);
                     self.waiting.queues.retry_later(name, turn.now);
                     return self.take_stock(turn, name);
                 }
@@ -338,7 +338,7 @@ impl Locks {
             return;
         };
         let names = Rc::clone(&waiter.names);
-        let moved_up = self.decide(ticket, outcome);
+        let moved_up = self.outcomes().decide(ticket, outcome);
         if names.len() == 1 {
             return;
         }

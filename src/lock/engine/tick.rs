@@ -27,16 +27,16 @@ impl Locks {
     /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
         self.waiting.is_idle()
-            && self.returns.is_empty()
             && self.outbox.is_empty()
-            && self.unconfirmed.is_empty()
+            && self.offers.returns.is_empty()
+            && self.offers.unconfirmed.is_empty()
             && !self.has_backlog()
     }
 
     /// Is any work left that is done in portions and writes no key?
     fn has_backlog(&self) -> bool {
         self.holds.have_to_clean_up()
-            || !self.closed.is_empty()
+            || !self.offers.closed.is_empty()
             || self.waiting.next_to_send_away().is_some()
     }
 
@@ -57,7 +57,7 @@ impl Locks {
         let writes = if self.waiting.queues.has_noted() {
             Some(0)
         } else {
-            let returns = self.returns.first().map(|&(at, _)| at);
+            let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
             let alarm = earlier(
                 alarm,
@@ -73,7 +73,7 @@ impl Locks {
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.waiting.begin_tick(turn);
         self.holds.clean_up(turn.now);
-        self.end_closed(TIES);
+        self.outcomes().end_closed(TIES);
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
         {
@@ -84,7 +84,7 @@ impl Locks {
         if self.limits.drain {
             self.waiting.waits.send_all_away();
         }
-        self.send_some_away(&mut turn.budget);
+        self.outcomes().send_some_away(&mut turn.budget);
         self.see_to_places(turn);
         while !turn.budget.is_spent()
             && let Some((until, ticket)) = self.waiting.waits.next_time_up()
@@ -92,9 +92,9 @@ impl Locks {
         {
             turn.budget.draw(self.waiting.waits.reply_cost(ticket));
             if self.waiting.waits.is_place(ticket) {
-                self.end_or_extend_lease(turn, ticket);
+                self.outcomes().end_or_extend_lease(turn, ticket);
             } else {
-                self.end_wait(ticket, State::TimedOut);
+                self.outcomes().end_wait(ticket, State::TimedOut);
             }
         }
         let is_put_off = self.is_put_off(turn.now);
@@ -114,7 +114,7 @@ impl Locks {
             };
             if may_write && !turn.keys.is_writable() {
                 match due {
-                    Due::Return(grant) => _ = self.returns.insert((0, grant)),
+                    Due::Return(grant) => _ = self.offers.returns.insert((0, grant)),
                     Due::Settle(name) => self.waiting.queues.settle_later([name]),
                     Due::Write(..) => {}
                 }
@@ -143,8 +143,8 @@ impl Locks {
     fn take_due(&mut self, turn: &Turn<'_>) -> Option<Due> {
         let now = turn.now;
         let is_due = |at: Ms| at <= now.ms();
-        if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
-            return self.returns.pop_first().map(|(_, grant)| Due::Return(grant));
+        if self.offers.returns.first().is_some_and(|&(at, _)| is_due(at)) {
+            return self.offers.returns.pop_first().map(|(_, grant)| Due::Return(grant));
         }
         if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));

@@ -1,8 +1,7 @@
-//! A request that waits: it joins queues, and its outcome is decided.
+//! A request begins to wait: it joins queues, unless it would wait for itself.
 
 use std::collections::BTreeSet;
 
-use crate::lock::budget::Budget;
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
@@ -12,7 +11,6 @@ use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
 use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
@@ -28,11 +26,10 @@ impl Locks {
         request: &Request<'_>,
         instead_of: Option<Ticket>,
     ) -> Result<Ticket, Refusal> {
-        if let Some(most) = request.max_queue {
-            self.check_length(parts, most, instead_of)?;
-        }
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-        self.waiting.check_room(&names, request, instead_of, &self.limits)?;
+        // It waits for nothing in the queue of a lock that its owner holds, or could have.
+        let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
+        self.waiting.check_room(&names, &mut shut, request, instead_of, &self.limits)?;
         let (until, tell) = tell(turn, request);
         let ticket = self.waiting.enroll(request, &names, until, turn.now, tell);
         for &name in &names {
@@ -42,7 +39,7 @@ impl Locks {
             }
         }
         if let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of) {
-            self.give_up(ticket);
+            self.outcomes().give_up(ticket);
             return Err(refusal);
         }
         self.counts.note_waiting(self.waiting.waits.count_waiting());
@@ -67,31 +64,6 @@ impl Locks {
                 Err(Refusal::Deadlock(deadlock))
             }
         }
-    }
-
-    /// Checks that the request would wait behind fewer than `most` others in each of its queues, once its owner
-    /// has given up `instead_of`.
-    fn check_length(
-        &self,
-        parts: &[Part<'_>],
-        most: u64,
-        instead_of: Option<Ticket>,
-    ) -> Result<(), Refusal> {
-        // The wait that is given up stands in the same queues.
-        let given_up = instead_of.is_some_and(|ticket| self.waiting.waits.is_waiting(ticket));
-        for &Part { name, fit, .. } in parts {
-            // It waits for nothing in the queue of a lock that its owner holds, or could have.
-            if !fit.is_shut() {
-                continue;
-            }
-            let before = self.waiting.queues.len_of(name);
-            let before = before.saturating_sub(usize::from(given_up));
-            let before = u64::try_from(before).unwrap_or(u64::MAX);
-            if before >= most {
-                return Err(Refusal::Behind(before));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the deadlock that this waiter closes, if any. The keys on the way are looked at again, since
@@ -141,84 +113,5 @@ impl Locks {
     pub(in crate::lock) fn count_busy(&mut self) -> Acquired {
         count(&mut self.counts.busy, 1);
         Acquired::Busy
-    }
-
-    /// Ends a wait with this outcome, and has its client replied to; a place is over, unless it is granted. What it was
-    /// granted before, and its owner has not been told of, is given back. Returns the locks in whose queues another waiter
-    /// is the first now.
-    pub(in crate::lock) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
-        let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if was_granted {
-            self.end_offer(ticket, false);
-        }
-        let Some(waiter) = self.waiting.waits.get(ticket) else {
-            return Vec::new();
-        };
-        match (&waiter.tell, outcome) {
-            (Tell::Place(_), State::Granted(_)) => self.waiting.decide(ticket, outcome),
-            (Tell::Place(place), _) => {
-                if outcome == State::TimedOut {
-                    count(&mut self.counts.places_lapsed, 1);
-                }
-                // It is not lost if its owner has ended it.
-                if !matches!(outcome, State::Withdrawn | State::NoUpgrade) {
-                    self.waiting.places.notify_lost(place);
-                }
-                self.forget(ticket)
-            }
-            (Tell::Client(_), _) => {
-                if outcome == State::TimedOut {
-                    count(&mut self.counts.wait_timeouts, 1);
-                }
-                if !was_granted {
-                    self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
-                }
-                self.waiting.decide(ticket, outcome)
-            }
-        }
-    }
-
-    /// The same, outside of what settles locks: those are settled in the next tick.
-    pub(in crate::lock) fn end_wait(&mut self, ticket: Ticket, outcome: State) {
-        let moved_up = self.decide(ticket, outcome);
-        self.waiting.queues.settle_later(moved_up);
-    }
-
-    /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
-    /// not wait.
-    pub fn cannot_wait(&mut self, handle: Ticket) {
-        self.forget_client(handle);
-        count(&mut self.counts.busy, 1);
-    }
-
-    /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
-    pub fn forget_client(&mut self, handle: Ticket) {
-        if !self.waiting.waits.forget_replaced(handle)
-            && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
-        {
-            self.give_up(ticket);
-        }
-    }
-
-    /// Removes a waiter, without an outcome, from its queues and altogether.
-    pub(in crate::lock) fn give_up(&mut self, ticket: Ticket) {
-        let moved_up = self.forget(ticket);
-        self.waiting.queues.settle_later(moved_up);
-    }
-
-    /// The same. Returns the locks in whose queues another waiter is the first now.
-    fn forget(&mut self, ticket: Ticket) -> Vec<Name> {
-        let forgotten = self.waiting.forget(ticket);
-        forgotten.map_or_else(Vec::new, |(_, moved_up)| moved_up)
-    }
-
-    /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
-    pub(in crate::lock) fn send_some_away(&mut self, budget: &mut Budget) {
-        while !budget.is_spent()
-            && let Some(ticket) = self.waiting.next_to_send_away()
-        {
-            budget.draw(self.waiting.waits.reply_cost(ticket));
-            self.end_wait(ticket, State::SentAway);
-        }
     }
 }

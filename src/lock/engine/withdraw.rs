@@ -31,7 +31,7 @@ impl Locks {
                 }
             }
             if is_for_any {
-                moved_up.extend(self.decide(ticket, State::Withdrawn));
+                moved_up.extend(self.outcomes().decide(ticket, State::Withdrawn));
             }
         }
         // A waiter that has moved up may have been withdrawn next, and its queue have closed.
@@ -44,7 +44,7 @@ impl Locks {
     pub(in crate::lock) fn is_told(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
         // A grant that was not delivered is among the returns, unless another request of this owner may
         // still be told of it.
-        if self.returns.is_empty() {
+        if self.offers.returns.is_empty() {
             return true;
         }
         let entry = self.holds.entry(name, owner, hold);

@@ -47,34 +47,40 @@ impl Waiting {
         }
     }
 
-    /// Checks that this request may wait in the queues of all of these locks, after its owner has given up
-    /// `instead_of`.
+    /// Checks that this request may wait in the queues of all of these locks, after its owner has given up `instead_of`;
+    /// and that for those that are `shut` to it, it would wait behind no more others than it says.
     pub fn check_room(
         &self,
         names: &[NameRef<'_>],
+        shut: &mut dyn Iterator<Item = NameRef<'_>>,
         request: &Request<'_>,
         instead_of: Option<Ticket>,
         limits: &Limits,
     ) -> Result<(), Refusal> {
-        let given_up = instead_of.filter(|&ticket| self.waits.is_waiting(ticket));
-        let given_up = given_up.and_then(|ticket| self.waits.get(ticket));
+        let given_up = instead_of.and_then(|ticket| self.waits.get(ticket));
+        let given_up = given_up.filter(|waiter| waiter.state() == State::Waiting);
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
-        let is_within = |taken: usize, wanted: usize, most: u64| {
-            let needed = taken.saturating_add(wanted);
-            most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
-        };
-        let wanted = names.len();
         // The wait that is given up stands in the same queues.
-        let here = usize::from(given_up > 0);
-        let places = self.waits.entries().saturating_sub(given_up);
+        let before = |name: NameRef<'_>| {
+            let before = self.queues.len_of(name).saturating_sub(given_up.min(1));
+            u64::try_from(before).unwrap_or(u64::MAX)
+        };
+        if let Some(most) = request.max_queue
+            && let Some(before) = shut.map(before).find(|&before| before >= most)
+        {
+            return Err(Refusal::Behind(before));
+        }
+        let is_over = |taken: usize| {
+            let needed = u64::try_from(taken.saturating_add(names.len())).unwrap_or(u64::MAX);
+            limits.max_waiters_total > 0 && needed > limits.max_waiters_total
+        };
         // A place may fall asleep, and no more entries may sleep than may wait.
-        let has_room = is_within(places, wanted, limits.max_waiters_total)
-            && (!matches!(request.patience, Patience::Place(_))
-                || is_within(self.waits.entries_asleep(), wanted, limits.max_waiters_total))
-            && names.iter().all(|&name| {
-                is_within(self.queues.len_of(name).saturating_sub(here), 1, limits.max_waiters)
-            });
-        has_room.then_some(()).ok_or(Refusal::QueueFull)
+        let sleeps = matches!(request.patience, Patience::Place(_));
+        let is_full = is_over(self.waits.entries().saturating_sub(given_up))
+            || (sleeps && is_over(self.waits.entries_asleep()))
+            || (limits.max_waiters > 0
+                && names.iter().any(|&name| before(name) >= limits.max_waiters));
+        if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
     }
 
     /// Lets a request join the end of each of its queues. Returns its ticket.

@@ -251,7 +251,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
         server.takes(&[lock], Plea { session: true, client, ..alone("ann") });
     }
     server.close(client);
-    assert_eq!(server.locks.returns.len(), 0);
+    assert_eq!(server.locks.offers.returns.len(), 0);
     let held = |server: &Server| server.locks.remembered().holds;
     let (_, most) = all_ticks(&mut server, held);
     assert!(most <= 256, "{most} at once");

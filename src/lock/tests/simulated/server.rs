@@ -343,7 +343,7 @@ impl Server {
     /// The server won't block the client of this waiter after all.
     pub fn cannot_block(&mut self, ticket: Ticket) {
         self.blocked.remove(&ticket);
-        self.locks.cannot_wait(ticket);
+        self.locks.outcomes().cannot_wait(ticket);
     }
 
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
@@ -593,7 +593,7 @@ impl Server {
     pub fn turn_too_early_for_the_ends(&mut self) {
         if self.flavour.answers == Answers::Straight {
             for &ticket in &self.woken {
-                self.locks.reply_stays(ticket);
+                self.locks.outcomes().reply_stays(ticket);
             }
         }
         for client in std::mem::take(&mut self.doomed) {
@@ -619,7 +619,7 @@ impl Server {
     /// The second half: no connection can have closed by itself in between.
     fn wakes_up(&mut self) {
         let lost = std::mem::take(&mut self.lost);
-        self.locks.confirm(|client| !lost.contains(&client));
+        self.locks.outcomes().confirm(|client| !lost.contains(&client));
         for (ticket, blocked) in std::mem::take(&mut self.ending) {
             let heard = !lost.contains(&blocked.client);
             self.happened.lost += u64::from(!heard);
@@ -681,7 +681,7 @@ impl Server {
         if !self.ending.is_empty() {
             self.lost.insert(client);
         }
-        self.locks.closed(client);
+        self.locks.outcomes().closed(client);
         self.happened.closed.push(client);
     }
 
@@ -837,11 +837,11 @@ impl Server {
 
     /// The server asks for a client's answer.
     fn ask(&mut self, ticket: Ticket) {
-        let answer = self.locks.outcome(ticket).map(Told::from);
+        let answer = self.locks.outcomes().outcome(ticket).map(Told::from);
         if answer.is_none() {
             self.offence("no answer for a client that was told nothing");
         }
-        if self.locks.outcome(ticket).is_some() {
+        if self.locks.outcomes().outcome(ticket).is_some() {
             self.offence("a second answer for a client");
         }
         if let Some(blocked) = self.blocked.get_mut(&ticket) {
@@ -857,12 +857,12 @@ impl Server {
         if client_lives && !cut_off && blocked.answer.is_none() {
             self.offence("a client was woken and told nothing");
         }
-        let unconfirmed = self.locks.unconfirmed.len();
-        self.locks.ended(
+        let unconfirmed = self.locks.offers.unconfirmed.len();
+        self.locks.outcomes().ended(
             ticket,
             End { cut_off, client_lives, replies_stay: self.flavour.answers == Answers::Straight },
         );
-        if self.locks.unconfirmed.len() > unconfirmed {
+        if self.locks.offers.unconfirmed.len() > unconfirmed {
             self.ending.push((ticket, blocked));
         } else {
             self.ended(ticket, blocked.answer.filter(|_| client_lives));

@@ -18,15 +18,15 @@ use crate::lock::words::{Ms, Request};
 
 /// The blocked clients that have not begun the waits that they wait by, or wait no more. There are few.
 #[derive(Debug, Default)]
-pub struct Clients {
+pub struct Handles {
     /// The waits that clients have taken over, by these clients; and the other way round.
     waits: BTreeMap<Ticket, Ticket>,
     clients: BTreeMap<Ticket, Ticket>,
-    /// Clients whose waits were taken over, until they end; and whether they have had their reply.
+    /// Handles whose waits were taken over, until they end; and whether they have had their reply.
     replaced: BTreeMap<Ticket, bool>,
 }
 
-impl Clients {
+impl Handles {
     pub fn len(&self) -> usize {
         self.replaced.len().saturating_add(self.waits.len())
     }
@@ -43,30 +43,30 @@ impl Waits {
     /// The wait of this blocked client, unless another request has taken it over.
     #[inline]
     pub fn wait_of_client(&self, handle: Ticket) -> Option<Ticket> {
-        let ticket = self.clients.waits.get(&handle).copied().unwrap_or(handle);
+        let ticket = self.handles.waits.get(&handle).copied().unwrap_or(handle);
         (self.client_of(ticket) == handle && !self.is_place(ticket)).then_some(ticket)
     }
 
     /// The handle of the client that is blocked for this wait.
     #[inline]
     pub fn client_of(&self, ticket: Ticket) -> Ticket {
-        self.clients.clients.get(&ticket).copied().unwrap_or(ticket)
+        self.handles.clients.get(&ticket).copied().unwrap_or(ticket)
     }
 
     /// Was this blocked client replaced?
     pub fn is_replaced(&self, handle: Ticket) -> bool {
-        self.clients.replaced.contains_key(&handle)
+        self.handles.replaced.contains_key(&handle)
     }
 
     /// If this blocked client was replaced, returns whether it has yet to be told so; it is from now on.
     pub fn tell_replaced(&mut self, handle: Ticket) -> Option<bool> {
-        let replied = self.clients.replaced.get_mut(&handle)?;
+        let replied = self.handles.replaced.get_mut(&handle)?;
         Some(!std::mem::replace(replied, true))
     }
 
     /// A blocked client has ended. Returns whether it was replaced.
     pub fn forget_replaced(&mut self, handle: Ticket) -> bool {
-        self.clients.replaced.remove(&handle).is_some()
+        self.handles.replaced.remove(&handle).is_some()
     }
 
     /// The client that is blocked for this wait, if there is one, is replaced. Returns its handle: it is to be told.
@@ -75,8 +75,8 @@ impl Waits {
             return None;
         }
         let handle = self.client_of(ticket);
-        self.clients.forget(ticket);
-        self.clients.replaced.insert(handle, false);
+        self.handles.forget(ticket);
+        self.handles.replaced.insert(handle, false);
         Some(handle)
     }
 
@@ -104,9 +104,9 @@ impl Waits {
             return ticket;
         }
         let handle = self.draw_ticket();
-        self.clients.forget(ticket);
-        self.clients.waits.insert(handle, ticket);
-        self.clients.clients.insert(ticket, handle);
+        self.handles.forget(ticket);
+        self.handles.waits.insert(handle, ticket);
+        self.handles.clients.insert(ticket, handle);
         handle
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::waits::clients::Clients;
+use crate::lock::waiting::waits::clients::Handles;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::waiters::Waiters;
 use crate::lock::words::{Ms, Name, Secret};
@@ -28,7 +28,7 @@ pub struct Waits {
     by_owner: Order<(u64, Ticket)>,
     /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
     denials: BTreeMap<Ticket, Rc<str>>,
-    clients: Clients,
+    handles: Handles,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
     last_ticket: Ticket,
@@ -98,7 +98,7 @@ impl Waits {
             listed: Listed::default(),
             by_owner: Order::default(),
             denials: BTreeMap::new(),
-            clients: Clients::default(),
+            handles: Handles::default(),
             sent_away_to: 0,
             last_ticket: 0,
             secret,
@@ -169,7 +169,7 @@ impl Waits {
         self.listed.remove(ticket, &waiter);
         self.by_owner.remove((waiter.print, ticket));
         self.denials.remove(&ticket);
-        self.clients.forget(ticket);
+        self.handles.forget(ticket);
         self.waiters.give_back_room();
         Some(waiter)
     }
@@ -295,7 +295,7 @@ impl Waits {
     /// How many requests have not ended, with clients that were replaced and that have taken waits over; and how many
     /// have a time.
     pub fn counts(&self) -> [usize; 2] {
-        [self.waiters.len().saturating_add(self.clients.len()), self.listed.times_up.len()]
+        [self.waiters.len().saturating_add(self.handles.len()), self.listed.times_up.len()]
     }
 
     #[cfg(test)]
@@ -315,7 +315,7 @@ impl Waits {
             &self.listed;
         write!(to, "{clients:?}{places:?} {entries:?} {entries_asleep:?} {times_up:?}")?;
         let sent_away = clients.iter().filter(|&one| self.is_to_send_away(one));
-        write!(to, "{:?}{:?}", self.clients, sent_away.count())?;
+        write!(to, "{:?}{:?}", self.handles, sent_away.count())?;
         write!(to, "{:?}{:?}", self.by_owner, self.denials)
     }
 }
