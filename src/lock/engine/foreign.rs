@@ -1,7 +1,7 @@
 //! What is remembered of holds that this server has not granted, once a command comes across them.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
@@ -47,13 +47,10 @@ impl Locks {
             share = turn.keys.share_of(name, owner);
         }
         let entry = Entry {
-            number: 0,
-            numbered: false,
-            slot: self.clock.slot(name.key).into(),
+            number: Number::newer_than(0),
+            end: End::key(share.and_then(|share| share.deadline)),
+            slot: self.clock.slot(name.key),
             since: turn.now.ms(),
-            end: share.and_then(|share| share.deadline).into(),
-            by_wall: true,
-            missing: false,
             client: 0,
             tied: Tied::No,
             delivery: Delivery::TOLD,

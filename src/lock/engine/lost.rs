@@ -45,7 +45,7 @@ impl Locks {
                 count(counter, usize::from(former.entry.is_counted()));
             }
             if !self.waiting.classes().are_none() && former.entry.is_counted() {
-                let end = former.entry.end.get().map_or(now.ms(), |end| end.min(now.ms()));
+                let end = former.entry.end.known().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
                 self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
             }
@@ -111,7 +111,7 @@ impl Locks {
                 // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
                 let holder = queue.and_then(|queue| queue.holders().exclusive());
                 let known = holder.filter(|alone| *alone.owner == *owner);
-                let end = entry.end.get().or(known.and_then(|alone| alone.until));
+                let end = entry.end.known().or(known.and_then(|alone| alone.until));
                 end.map(|end| end.min(now.ms()))
             }
             // Mostly this is found later.

@@ -10,7 +10,7 @@
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key that has
 //! gone too early is not written again where others have put something in its place.
 
-use crate::lock::holds::ledger::{Entry, Former, Token};
+use crate::lock::holds::ledger::{End, Entry, Former, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::line::Reason;
@@ -23,7 +23,7 @@ impl Holds {
         self.note_written(name, hold, end, now);
         let ledger = self.ledger(name.db);
         if let Some(entry) = ledger.of(name.key, owner, hold) {
-            let entry = Entry { end: Some(end).into(), by_wall: false, ..entry };
+            let entry = Entry { end: End::ours(end), ..entry };
             ledger.set(name.key, owner, hold, entry);
         }
     }
@@ -46,7 +46,7 @@ impl Holds {
             return ended.into_iter().map(expired).collect();
         }
         let lost = |former: Former| {
-            let reason = match is_over(former.entry.end.get(), now) {
+            let reason = match is_over(former.entry.end.known(), now) {
                 true => Reason::Expired,
                 false => Reason::Overwritten,
             };
@@ -106,9 +106,9 @@ impl Holds {
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
-        match entry.end.get().filter(|_| !entry.by_wall) {
+        match entry.end.by_our_clock() {
             // Another client has written the key in this owner's name.
-            _ if entry.missing || deadline.is_none() => {
+            _ if entry.end.is_missing() || deadline.is_none() => {
                 let ledger = self.ledger(name.db);
                 ledger.note_there(name.key);
                 ledger.end_by_wall(name.key);
@@ -176,8 +176,7 @@ impl Holds {
         owner: &[u8],
         are_missing: bool,
     ) -> Option<Ms> {
-        let entry = self.entry(name, owner, Hold::Shared);
-        let end = entry.filter(|entry| !entry.by_wall)?.end.get()?;
+        let end = self.entry(name, owner, Hold::Shared)?.end.by_our_clock()?;
         if is_over(Some(end), turn.now) {
             return Some(end);
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::entry::{Entry, Number};
 use crate::lock::holds::ledger::table::Sweep;
 use crate::lock::holds::ledger::ties::Tie;
 use crate::lock::slot::SLOTS;
@@ -43,13 +43,13 @@ impl LeftSlots {
 
     /// Is this the entry of a hold whose slot has left?
     pub fn includes(&self, entry: &Entry) -> bool {
-        entry.number < self.number(entry.slot.get())
+        entry.number.get() < self.number(entry.slot)
     }
 
     /// Marks a new entry as newer than the slot's departure, if it has no fencing number to show that.
     pub fn as_newer(&self, mut entry: Entry) -> Entry {
-        if !entry.numbered {
-            entry.number = entry.number.max(self.number(entry.slot.get()));
+        if let Number::NewerThan(number) = entry.number {
+            entry.number = Number::newer_than(number.get().max(self.number(entry.slot)));
         }
         entry
     }

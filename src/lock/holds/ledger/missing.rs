@@ -1,12 +1,12 @@
 //! Locks whose keys expired too early because the wall clock was set forward. They are held as before, and their keys
 //! are written again as soon as that may be; see [`step`](crate::lock::holds).
 
-use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::holds::ledger::maybe::Maybe;
+use crate::lock::holds::ledger::entry::{End, Entry};
+use crate::lock::holds::ledger::shares::Shares;
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::ledger::{Former, Ledger};
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Fence, Hold, Ms, Now, is_over};
+use crate::lock::words::{Fence, Hold, Ms, Now};
 
 impl Ledger {
     /// This key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall
@@ -23,10 +23,12 @@ impl Ledger {
         let print = self.swept_print(key);
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
-            let entry = &mut hold.entry;
-            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.number, end);
-            let missing = entry.end.get().is_some_and(is_too_early);
-            entry.missing |= missing;
+            let Entry { number, ref mut end, .. } = hold.entry;
+            let is_too_early = |at| lasts(at) && has_passed(number.get(), at);
+            let missing = end.by_our_clock().is_some_and(is_too_early);
+            if missing {
+                *end = end.without_key();
+            }
             return missing;
         }
         let Some(shares) = self.shared.get_mut(print) else {
@@ -34,15 +36,17 @@ impl Ledger {
         };
         let missing =
             shares.last_end(now).is_some_and(lasts) && shares.have_all_passed(now, has_passed);
-        shares.missing |= missing;
+        if missing {
+            shares.move_ends(End::without_key);
+        }
         missing
     }
 
     /// Has the key of this lock expired too early, even if the holds have ended since?
     pub fn is_missing(&self, key: &[u8]) -> bool {
         let print = self.print(key);
-        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.missing);
-        let shares = || self.shared.get(print).is_some_and(|all| all.missing);
+        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.end.is_missing());
+        let shares = || self.shared.get(print).is_some_and(Shares::is_missing);
         (alone || shares()) && !self.key_has_left(print)
     }
 
@@ -50,7 +54,7 @@ impl Ledger {
     pub fn missing_alone(&self, key: &[u8], now: Now) -> Option<(Token, Ms)> {
         let hold = self.exclusive.get(self.print(key))?;
         let entry = &hold.entry;
-        let end = entry.end.get().filter(|&end| entry.missing && !is_over(Some(end), now))?;
+        let end = entry.end.lasts_until(now).filter(|_| entry.end.is_missing())?;
         (!self.entry_has_left(entry)).then(|| (hold.owner.token(), end))
     }
 
@@ -59,7 +63,9 @@ impl Ledger {
         let print = self.swept_print(key);
         match self.shared.get(print) {
             // Those that end by the wall clock have ended, because the key has expired.
-            Some(shares) if shares.missing => self.take_shares(key, |_, entry| !entry.lasts(now)),
+            Some(shares) if shares.is_missing() => {
+                self.take_shares(key, |_, entry| entry.end.lasts_until(now).is_none())
+            }
             _ => Vec::new(),
         }
     }
@@ -81,7 +87,7 @@ impl Ledger {
         [Hold::Exclusive, Hold::Shared]
             .into_iter()
             .find_map(|hold| Some((hold, self.of(key, owner, hold)?)))
-            .filter(|(_, entry)| entry.missing && entry.lasts(now))
+            .filter(|(_, entry)| entry.end.is_missing() && entry.end.lasts_until(now).is_some())
     }
 
     /// The owners that share a lock without its key, and when each share ends.
@@ -92,7 +98,7 @@ impl Ledger {
     ) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         let print = self.print(key);
         let shares = self.shared.get(print).filter(|_| !self.key_has_left(print));
-        let shares = shares.filter(|shares| shares.missing);
+        let shares = shares.filter(|shares| shares.is_missing());
         shares.into_iter().flat_map(move |shares| shares.each_lasting(now))
     }
 
@@ -100,9 +106,9 @@ impl Ledger {
     pub fn note_there(&mut self, key: &[u8]) {
         let print = self.print(key);
         if let Some(hold) = self.exclusive.get_mut(print) {
-            hold.entry.missing = false;
+            hold.entry.end = hold.entry.end.with_key();
         } else if let Some(shares) = self.shared.get_mut(print) {
-            shares.missing = false;
+            shares.move_ends(End::with_key);
         }
     }
 
@@ -113,9 +119,9 @@ impl Ledger {
         }
         let print = self.print(key);
         if let Some(hold) = self.exclusive.get_mut(print) {
-            (hold.entry.end, hold.entry.by_wall) = (Maybe::NONE, true);
+            hold.entry.end = End::Key(None);
         } else if let Some(shares) = self.shared.get_mut(print) {
-            shares.end_by_wall();
+            shares.move_ends(|_| End::Key(None));
         }
     }
 }

@@ -9,16 +9,16 @@ pub mod discarded;
 pub mod entry;
 mod in_step;
 mod left;
-mod maybe;
 mod missing;
 mod owner;
 mod shares;
 mod table;
 mod ties;
 mod token;
+mod u56;
 
 pub use delivery::Delivery;
-pub use entry::{Entry, Tally, Tied};
+pub use entry::{End, Entry, Number, Tally, Tied};
 pub use ties::Tie;
 pub use token::Token;
 

@@ -1,7 +1,7 @@
 //! The entries of the owners that share one lock.
 
 use crate::lock::holds::ledger::Former;
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::entry::{End, Entry};
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
@@ -17,10 +17,6 @@ pub struct Shares {
     tied: u32,
     /// How many shares were counted when they were granted.
     counted: u32,
-    /// Do all shares end by the wall clock? Then another command has touched the key since they were written.
-    all_by_wall: bool,
-    /// Has the key expired too early, and has yet to be written again?
-    pub(super) missing: bool,
 }
 
 /// The entry of one owner's share.
@@ -34,11 +30,6 @@ pub struct ShareEntry {
 impl ShareEntry {
     pub fn owner(&self) -> Token {
         self.owner.token()
-    }
-
-    /// When it ends, if that is by our clock and it has not ended yet.
-    fn lasts_until(&self, now: Now) -> Option<Ms> {
-        self.entry.end.get().filter(|_| self.entry.lasts(now))
     }
 }
 
@@ -56,14 +47,7 @@ impl Record for ShareEntry {
 
 impl Shares {
     pub fn new(of_key: Print) -> Self {
-        Self {
-            of_key,
-            of_owner: Table::default(),
-            tied: 0,
-            counted: 0,
-            all_by_wall: false,
-            missing: false,
-        }
+        Self { of_key, of_owner: Table::default(), tied: 0, counted: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -114,13 +98,11 @@ impl Shares {
     }
 
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
-        let share = self.of_owner.get(secret.print(owner))?;
-        Some(Entry { missing: self.missing, ..share.entry })
+        self.of_owner.get(secret.print(owner)).map(|share| share.entry)
     }
 
     /// Adds or replaces the entry of this owner's share. Returns the one before.
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
-        self.all_by_wall &= entry.by_wall;
         let (print, stored) = (secret.print(owner), Owner::from(owner));
         let before = self.of_owner.insert(ShareEntry { print, owner: stored, entry });
         let before = before.map(|share| share.entry);
@@ -138,10 +120,7 @@ impl Shares {
         let share = self.of_owner.get_mut(secret.print(owner))?;
         let before = share.entry;
         let changed = change(&mut share.entry);
-        // All are missing together, or none.
-        share.entry.missing = false;
         let after = share.entry;
-        self.all_by_wall &= after.by_wall;
         self.count(Some(&before), Some(&after));
         Some(changed)
     }
@@ -153,33 +132,35 @@ impl Shares {
         Some(share.entry)
     }
 
-    /// Another command has touched the key: all present shares end by the wall clock.
-    pub fn end_by_wall(&mut self) {
-        if std::mem::replace(&mut self.all_by_wall, true) {
-            return;
-        }
+    /// Something has happened to the key, by which the shares end otherwise.
+    pub fn move_ends(&mut self, moved: impl Fn(End) -> End) {
         for share in self.of_owner.iter_mut() {
-            share.entry.by_wall = true;
+            share.entry.end = moved(share.entry.end);
         }
+    }
+
+    /// Has the key expired too early, even if the shares have ended since?
+    pub fn is_missing(&self) -> bool {
+        self.entries().any(|entry| entry.end.is_missing())
     }
 
     /// When the last of the shares ends that end by our clock and have not ended.
     pub fn last_end(&self, now: Now) -> Option<Ms> {
-        self.of_owner.iter().filter_map(|share| share.lasts_until(now)).max()
+        self.entries().filter_map(|entry| entry.end.lasts_until(now)).max()
     }
 
     /// Has the wall clock passed the expiry of every share that ends by our clock and has not ended? The key expires
     /// with the last of them.
     pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
-        self.of_owner.iter().all(|share| {
-            share.lasts_until(now).is_none_or(|end| has_passed(share.entry.number, end))
+        self.entries().all(|Entry { number, end, .. }| {
+            end.lasts_until(now).is_none_or(|end| has_passed(number.get(), end))
         })
     }
 
     /// The owners whose shares end by our clock and have not ended; and when each ends.
     pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         (self.of_owner.iter())
-            .filter_map(move |share| Some((share.owner(), share.lasts_until(now)?)))
+            .filter_map(move |share| Some((share.owner(), share.entry.end.lasts_until(now)?)))
     }
 
     /// Replaces one entry by another in the counts.
@@ -197,20 +178,16 @@ impl Shares {
 mod tests {
     use super::*;
     use crate::lock::holds::ledger::delivery::Delivery;
-    use crate::lock::holds::ledger::entry::{Tally, Tied};
-    use crate::lock::holds::ledger::maybe::Maybe;
+    use crate::lock::holds::ledger::entry::{Number, Tally, Tied};
 
     const SECRET: Secret = Secret(1, 2);
 
     fn ends_at(end: Ms) -> Entry {
         Entry {
-            number: end,
-            numbered: true,
-            slot: Maybe::NONE,
+            number: Number::granted(end),
+            slot: None,
             since: 1,
-            end: Some(end).into(),
-            by_wall: false,
-            missing: false,
+            end: End::ours(end),
             client: 5,
             tied: Tied::No,
             delivery: Delivery::TOLD,
@@ -238,7 +215,7 @@ mod tests {
         });
         assert_eq!((shares.counted(), shares.any_tied()), (1, true));
         assert!(shares.change(SECRET, b"x", |_| ()).is_none());
-        assert!(shares.remove(SECRET, b"a").is_some_and(|entry| entry.end.get() == Some(40)));
+        assert!(shares.remove(SECRET, b"a").is_some_and(|entry| entry.end == End::ours(40)));
         assert!(shares.remove(SECRET, b"a").is_none());
         assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (1, 1, false));
     }
@@ -247,21 +224,20 @@ mod tests {
     fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
         let now = Now::from_micros(45_000);
         let mut shares = shares(&[(b"a", ends_at(40)), (b"b", ends_at(50)), (b"c", ends_at(60))]);
-        let set_end = |shares: &mut Shares, owner, end: Ms, by_wall| {
-            shares.change(SECRET, owner, |entry| {
-                (entry.end, entry.by_wall) = (Some(end).into(), by_wall);
-            });
+        let set_end = |shares: &mut Shares, owner, end| {
+            shares.change(SECRET, owner, |entry| entry.end = end);
         };
+        let touched = |_| End::Key(None);
         assert_eq!(shares.last_end(now), Some(60));
         assert!(shares.each_lasting(now).all(|(_, end)| end > 45));
-        set_end(&mut shares, b"c", 70, true);
+        set_end(&mut shares, b"c", End::key(Some(70)));
         assert_eq!(shares.last_end(now), Some(50), "c ends by the wall clock");
-        shares.end_by_wall();
+        shares.move_ends(touched);
         assert_eq!((shares.last_end(now), shares.each_lasting(now).count()), (None, 0));
-        set_end(&mut shares, b"a", 80, false);
+        set_end(&mut shares, b"a", End::ours(80));
         assert_eq!(shares.last_end(now), Some(80), "it was renewed");
         assert!(shares.each_lasting(now).all(|(owner, _)| owner.bytes() == b"a"));
-        shares.end_by_wall();
+        shares.move_ends(touched);
         assert_eq!(shares.last_end(now), None, "that counts for all again");
     }
 }

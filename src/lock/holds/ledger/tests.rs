@@ -1,19 +1,15 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::ledger::maybe::Maybe;
 use crate::lock::slot::Slot;
 use crate::lock::words::{Ms, Now};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
     Entry {
-        number: fence,
-        numbered: true,
-        slot: Maybe::NONE,
+        number: Number::granted(fence),
+        slot: None,
         since: 0,
-        end: Maybe::NONE,
-        by_wall: true,
-        missing: false,
+        end: End::Key(None),
         client: 0,
         tied: Tied::No,
         delivery: Delivery::TOLD,
@@ -83,7 +79,7 @@ fn every_hold_is_counted() {
         counts.push(ledger.holds());
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
-    let in_slot = |slot| Entry { slot: Some(slot).into(), ..entry(6) };
+    let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
     ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
     ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
@@ -102,8 +98,7 @@ fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
 fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_slot =
-            |fence| Entry { slot: Some(3).into(), tied: Tied::Open, client: 8, ..entry(fence) };
+        let in_slot = |fence| Entry { slot: Some(3), tied: Tied::Open, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
             ledger.write(&key.to_le_bytes(), b"a", hold, in_slot(6));
         }
@@ -113,7 +108,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         assert!(ledger.forget(&key(1), b"a").is_none());
         assert!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
         assert!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
-        let by_others = Entry { number: 0, numbered: false, ..in_slot(0) };
+        let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
         ledger.write(&key(4), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
@@ -221,7 +216,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let (owner, print) = (owner.as_bytes(), ledger.print(&key));
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
-            new.slot = Slot::try_from(print.bits() % 16_384).ok().into();
+            new.slot = Slot::try_from(print.bits() % 16_384).ok();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
             new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNHEARD };
@@ -252,7 +247,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
                     ledger.slots_left(&slots, step + 1);
                     naive.0.retain(|_, (_, entries)| {
-                        let mut slots_of = entries.values().filter_map(|entry| entry.slot.get());
+                        let mut slots_of = entries.values().filter_map(|entry| entry.slot);
                         !slots_of.next().is_some_and(|slot| slots.contains(slot))
                     });
                 }
@@ -335,7 +330,7 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
 #[test]
 fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
     let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
-    let share = |number, end| Entry { end: Some(end).into(), by_wall: false, ..entry(number) };
+    let share = |number, end| Entry { end: End::ours(end), ..entry(number) };
     for hold in BOTH {
         let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
@@ -351,7 +346,7 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
         assert!(!is_missed(&[share(3, 90)]), "it is over");
         assert!(!is_missed(&[share(7, 150)]), "it was granted since the step");
         assert!(
-            !is_missed(&[Entry { by_wall: true, ..share(3, 150) }]),
+            !is_missed(&[Entry { end: End::key(Some(150)), ..entry(3) }]),
             "its key says when it ends"
         );
         if hold == Hold::Shared {
