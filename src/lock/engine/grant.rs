@@ -47,14 +47,11 @@ impl Locks {
             }
             let (hold, end) = self.write(turn, part, terms, claim.is_some());
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            if hold == Hold::Shared {
-                self.update_share(turn, name, terms.owner);
-            }
             if known.is_some() {
                 if let Some(mut entry) = self.holds.ledger(name.db).of(name.key, terms.owner, hold)
                 {
                     entry.end = end.by_our_clock().map_or(entry.end, End::ours);
-                    self.renew_entry(name, hold, entry, terms, news);
+                    self.renew_entry(name, entry, terms, news);
                 }
             } else {
                 self.remember(turn, name, (fit, hold, fence), end, terms, news);
@@ -99,7 +96,7 @@ impl Locks {
         if let Some(mut entry) = known {
             (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
             entry.end = end.by_our_clock().map_or(entry.end, End::ours);
-            return self.renew_entry(name, hold, entry, terms, news);
+            return self.renew_entry(name, entry, terms, news);
         }
         let entry = Entry {
             number: Number::granted(fence),
@@ -121,20 +118,14 @@ impl Locks {
                 }
                 _ => Tally::Uncounted,
             },
+            is_wanted: false,
         };
+        let others = ledger.put(name.key, terms.owner, hold, entry);
         match fit {
-            Fit::Open { keeps } => {
-                let others = ledger.write(name.key, terms.owner, hold, entry);
-                if keeps.is_none() {
-                    // Earlier holds that no event has reported as ended must have expired.
-                    self.record_expired(turn, name, &others);
-                }
-            }
-            _ => {
-                let others = ledger.write(name.key, terms.owner, hold, entry);
-                self.record_lost(name, Reason::Overwritten, &others, turn.now);
-                return;
-            }
+            Fit::Open { keeps: Some(_) } => {}
+            // Earlier holds that no event has reported as ended must have expired.
+            Fit::Open { keeps: None } => self.record_expired(turn, name, &others),
+            _ => return self.record_lost(name, Reason::Overwritten, &others, turn.now),
         }
         if fit == (Fit::Open { keeps: None }) {
             count(&mut self.counts.acquired, 1);
@@ -148,18 +139,15 @@ impl Locks {
     fn renew_entry(
         &mut self,
         name: NameRef<'_>,
-        hold: Hold,
         mut entry: Entry,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        let (owner, client) = (terms.owner, terms.client);
-        let ledger = self.holds.ledger(name.db);
         if !entry.delivery.is_told() {
             entry.delivery = news;
         }
-        ledger.set(name.key, owner, hold, entry);
-        ledger.tie(name.key, owner, hold, client, terms.session);
+        entry.tie_to(terms.client, terms.session);
+        self.holds.ledger(name.db).set(name.key, terms.owner, entry);
     }
 
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is

@@ -70,7 +70,7 @@ impl Holds {
                 self.note_if_expired(turn, name);
                 let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
                 let missing = ledger.and_then(|one| one.missing_of(name.key, owner, now));
-                missing.map(|(hold, entry)| (hold, entry.end.by_our_clock()))
+                missing.map(|(hold, end)| (hold, Some(end)))
             }
             Stored::Exclusive { owner: holder } => (holder == owner)
                 .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
@@ -110,8 +110,8 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let mut missing = self.ledger(name.db).each_missing(name.key, now);
-            missing.all(|(owner, end)| {
+            let missing = self.ledger(name.db).missing(name.key);
+            missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
             return;
@@ -207,12 +207,20 @@ impl Holds {
         if !self.may_miss_keys(turn.now) {
             return LockState::Free;
         }
-        let ledger = self.ledger(name.db);
-        if let Some((owner, end)) = ledger.missing_alone(name.key, turn.now) {
-            turn.owner = owner;
-            return LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
+        let Some(held) = self.ledger(name.db).missing(name.key) else {
+            return LockState::Free;
+        };
+        let mut lasting = held.lasting(turn.now);
+        match held.hold() {
+            Hold::Shared => shared_by(lasting.map(|(_, end)| Some(end)), turn.now),
+            Hold::Exclusive => match lasting.next() {
+                None => LockState::Free,
+                Some((owner, end)) => {
+                    turn.owner = owner;
+                    LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) }
+                }
+            },
         }
-        shared_by(ledger.each_missing(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
     }
 
     /// Returns who shares a lock whose key may have been written before the wall clock was stepped.

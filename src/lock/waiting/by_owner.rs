@@ -2,7 +2,7 @@
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Limits, Name, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{Db, Limits, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 impl Waiting {
     /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
@@ -72,6 +72,21 @@ impl Waiting {
             self.waits.waiting.remove(ticket);
         }
         self.waits.entries = self.waits.entries.saturating_sub(names.len());
+    }
+
+    /// All requests and places for locks of this database that have not ended.
+    pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
+        let all = self.waits.by_owner.iter();
+        let all = all.filter_map(|(_, ticket)| Some((ticket, self.waiters.get(&ticket)?)));
+        all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
+    }
+
+    /// Does this waiter stand last in each of its queues?
+    pub fn is_last(&self, ticket: Ticket) -> bool {
+        let is_last = |name: &Name| {
+            self.queue_of(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
+        };
+        self.waiter(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
     }
 
     /// How many requests and places have not ended.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::waiting::queue::State;
 use crate::lock::words::{Name, NameRef, Now, Ticket};
 
 impl Waiting {
@@ -63,7 +63,6 @@ impl Waiting {
         let next = queue.first().filter(|_| was_first);
         if queue.is_empty() {
             self.set_alarm(name, None);
-            self.set_holders(name, Holders::Free);
             if let Some(queues) = self.queues.get_mut(name.db) {
                 queues.close(name.key);
             }

@@ -1,9 +1,8 @@
 //! All requests that wait: their queues, their places, and when each queue is to be looked at again. Nothing
-//! here reads a key or knows a hold, but for the holders that a queue remembers of its lock.
+//! here reads a key or knows a hold.
 
 mod by_owner;
 mod calendar;
-mod in_the_way;
 mod leave;
 pub mod place;
 pub mod queue;
@@ -18,7 +17,6 @@ use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::calendar::Calendar;
-use crate::lock::waiting::in_the_way::InTheWay;
 use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::queues::Queues;
 use crate::lock::waiting::queue::waiter::FOREVER;
@@ -39,7 +37,6 @@ pub struct Waiting {
     /// Indexes of the requests that wait: by owner, by age, by the end of their time.
     waits: Waits,
     handles: Handles,
-    in_the_way: InTheWay,
     calendar: Calendar,
     classes: Classes,
     secret: Secret,
@@ -53,7 +50,6 @@ impl Waiting {
             places: Places::default(),
             waits: Waits::default(),
             handles: Handles::default(),
-            in_the_way: InTheWay::default(),
             calendar: Calendar::default(),
             classes: Classes::default(),
             secret,
@@ -316,9 +312,8 @@ impl Waiting {
             write!(to, "{ticket:?}{:?}", self.waiters.get(&ticket))?;
         }
         write!(to, "{:?}", self.handles)?;
-        let in_the_way = self.in_the_way.sorted();
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
-        write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
+        write!(to, "{:?}", sent_away.count())?;
         write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.calendar)
     }
 

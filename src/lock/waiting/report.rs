@@ -79,7 +79,7 @@ impl Waiting {
         Remembered {
             queues: self.count_queues(),
             waiters: self.waiters.len().saturating_add(self.handles.len()),
-            owners: sum(&[self.waits.by_owner.len(), self.in_the_way.len()]),
+            owners: self.waits.by_owner.len(),
             alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
             tasks: sum(&[noted, self.places.messages.len(), self.places.endings.len(), unseen]),
             ..Remembered::default()

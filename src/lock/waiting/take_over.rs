@@ -93,11 +93,7 @@ impl Waiting {
     }
 
     /// All that `wait_of` may find.
-    pub(in crate::lock::waiting) fn waits_of(
-        &self,
-        owner: &[u8],
-        db: Db,
-    ) -> impl Iterator<Item = Ticket> {
+    pub fn waits_of(&self, owner: &[u8], db: Db) -> impl Iterator<Item = Ticket> {
         let is_one = move |waiter: &Waiter| {
             matches!(waiter.state(), State::Waiting | State::Asleep)
                 && *waiter.owner == *owner

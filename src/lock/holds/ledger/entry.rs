@@ -5,6 +5,7 @@
 //! | granted | any | told; offered or unheard, if its owner had to wait | any | counted, or lost | was granted here |
 //! | granted | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
 //! | newer than | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
+//! | newer than | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
 
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::u56::U56;
@@ -23,6 +24,8 @@ pub struct Entry {
     pub slot: Option<Slot>,
     pub tied: Tied,
     pub tally: Tally,
+    /// Is its owner counted among those that others wait for?
+    pub is_wanted: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "there may be millions");
@@ -67,6 +70,8 @@ pub enum Tally {
     Uncounted,
     /// Its loss has been counted and logged already.
     Lost,
+    /// It was only seen in its key: nothing is.
+    Seen,
 }
 
 impl Number {
@@ -145,12 +150,32 @@ impl Tied {
 }
 
 impl Entry {
+    /// That of a hold which this server has not granted.
+    pub fn foreign(until: Option<Ms>, slot: Option<Slot>, tally: Tally, now: Now) -> Self {
+        Self {
+            number: Number::newer_than(0),
+            end: End::key(until),
+            since: now.ms(),
+            client: 0,
+            delivery: Delivery::TOLD,
+            slot,
+            tied: Tied::No,
+            tally,
+            is_wanted: false,
+        }
+    }
+
     /// Its fencing number, if this server granted it.
     pub fn fence(&self) -> Option<Fence> {
         match self.number {
             Number::Granted(number) => Some(number.get()),
             Number::NewerThan(_) => None,
         }
+    }
+
+    /// Has it not ended, as far as the record says?
+    pub fn lasts(&self, now: Now) -> bool {
+        !is_over(self.end.known(), now)
     }
 
     /// Is it over by our clock? Of one that ends with its key the record does not say.
@@ -161,6 +186,13 @@ impl Entry {
     /// Must the hold be given back, because its connection has closed or its owner will not hear of it?
     pub fn must_be_given_back(&self) -> bool {
         self.tied == Tied::Closed || self.delivery.is_unheard()
+    }
+
+    /// The owner has asked for its hold again by this connection; `tied` says whether the hold now ends with it.
+    pub fn tie_to(&mut self, client: u64, tied: bool) {
+        if (self.client, self.tied != Tied::No) != (client, tied) {
+            (self.client, self.tied) = (client, Tied::by(tied));
+        }
     }
 
     /// The open connection with which the hold ends, if there is one.
@@ -188,5 +220,9 @@ impl Entry {
 
     pub fn is_counted(&self) -> bool {
         self.tally == Tally::Counted
+    }
+
+    pub fn is_seen(&self) -> bool {
+        self.tally == Tally::Seen
     }
 }
