@@ -28,7 +28,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_000), ("src", 18_600)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_950), ("src", 18_550)];
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

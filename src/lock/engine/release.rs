@@ -99,7 +99,7 @@ impl Locks {
         }
         let ledger = self.holds.ledger(name.db);
         let entry = ledger.of(name.key, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.missing) {
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
             ledger.forget(name.key, owner);
         }
     }

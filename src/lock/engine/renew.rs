@@ -54,9 +54,6 @@ impl Locks {
                 self.mark_told(turn, name, owner, hold);
                 self.holds.set_end(name, owner, hold, deadline, turn.now);
                 turn.keys.announce(name, LockEvent::Renewed);
-                if hold == Hold::Shared {
-                    self.update_share(turn, name, owner);
-                }
                 self.settle_queue(turn, name);
             }
         }

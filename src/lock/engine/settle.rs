@@ -5,14 +5,12 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::stock::Seen;
 use crate::lock::holds::ledger::Delivery;
-use crate::lock::lock::LockState;
-use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::{Alone, Holders};
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Hold, Mode, Ms, NameRef, Terms, Ticket, after};
+use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 
 /// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,51 +93,29 @@ impl Locks {
         if !turn.keys.can_open(name) {
             return Served::Refused;
         }
-        let now = turn.now;
         self.meet(turn, name);
-        match self.holds.look(turn, name) {
-            LockState::NoLock => {
-                self.lose_all(name, Reason::Overwritten, now);
-                Served::Waits
-            }
-            LockState::Free => {
-                if self.holds.outlasts_hold(turn, name) {
-                    self.waiting.set_holders(name, Holders::Free);
-                } else {
-                    self.forget_expired(turn, name);
-                }
-                self.serve_first(turn, name)
-            }
-            LockState::Shared { over, count, .. } => {
-                let alone = self.holds.ledger(name.db).forget_others(name.key, None);
-                self.record_lost(name, Reason::Overwritten, &alone, now);
-                if over > 0
-                    && self.waiting.queues.get_mut(name).is_some()
-                    && turn.keys.may_write(name)
-                {
-                    self.make_room(turn, name);
-                }
-                let left = self.serve_sharers(turn, name, count);
+        match self.look(turn, name).0 {
+            Seen::NoLock => Served::Waits,
+            Seen::Free => self.serve_first(turn, name),
+            Seen::Shared { anew } => {
+                let left = if anew { self.serve_sharers(turn, name) } else { Served::Waits };
                 match self.serve_first(turn, name) {
                     Served::Waits => left,
                     seen => seen,
                 }
             }
-            LockState::Exclusive { owner, deadline } => {
-                self.set_holder(name, owner, deadline, now);
-                match self.waiting.wait_of_holder(name) {
-                    Some(ticket) => self.serve_holder(turn, name, ticket),
-                    None => deadline.map_or(Served::Waits, Served::Held),
-                }
-            }
+            Seen::Alone(until) => match self.waits_of_holders(turn.now, name).first() {
+                Some(&ticket) => self.serve_holder(turn, name, ticket),
+                None => until.map_or(Served::Waits, Served::Held),
+            },
         }
     }
 
     /// Serves those that wait for this lock and share it, which others have written. Returns what is left for the next
     /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
-    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) -> Served {
+    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let mut left = Served::Waits;
-        for ticket in self.update_holders(turn, name, count) {
+        for ticket in self.waits_of_holders(turn.now, name) {
             if turn.budget.is_spent() {
                 left = Served::Through;
                 break;
@@ -313,22 +289,14 @@ impl Locks {
         self.conclude(turn, ticket, State::Granted(fence));
         let until = turn.now.plus(terms.ttl);
         self.waiting.begin_claim(ticket, until);
-        // It was written just now, and need not be looked at once more.
-        let Some(waiter) = self.waiting.waits.get(ticket) else {
-            return;
-        };
-        let (owner, print) = (Rc::clone(&waiter.owner), waiter.print);
-        for part in granted().filter(|_| terms.mode == Mode::Exclusive) {
-            let alone = Alone { owner: Rc::clone(&owner), print, until: Some(until) };
-            self.waiting.set_holders(part.name, Holders::One(alone));
-        }
     }
 
     /// A waiter for this lock, which was free or shared, is through. Returns until when the lock is now held alone,
     /// if it is: nothing else can be served then.
-    fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
-        let alone = self.waiting.queues.get(name)?.holders().exclusive()?;
-        Some(Served::Held(alone.until?))
+    fn passed_on(&mut self, name: NameRef<'_>) -> Option<Served> {
+        self.waiting.queues.get(name)?;
+        let held = self.holds.ledger(name.db).want(name.key)?;
+        Some(Served::Held(held.alone()?.entry.end.known()?))
     }
 
     /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other

@@ -30,7 +30,7 @@ impl Locks {
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
-        let former = self.holds.former(name, owner, hold);
+        let former = self.holds.former(name, owner).filter(|former| former.hold == hold);
         let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };

@@ -11,6 +11,7 @@ use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
@@ -54,7 +55,14 @@ impl Locks {
         ticket: Ticket,
         without: Option<Ticket>,
     ) -> Result<(), Refusal> {
-        if self.waiting.closes_nothing(ticket) {
+        let is_in_the_way = |waiter: &Waiter| {
+            let db = waiter.names.first().map_or(0, |name| name.db);
+            self.holds.may_be_in_the_way(db, &waiter.owner)
+        };
+        // Another would have to wait for its owner: for what that holds, or behind it in a queue.
+        if self.waiting.is_last(ticket)
+            && !self.waiting.waits.get(ticket).is_some_and(is_in_the_way)
+        {
             return Ok(());
         }
         match self.deadlock_now(turn, ticket, without)? {
@@ -84,7 +92,8 @@ impl Locks {
         loop {
             let mut steps = self.searches.begin(turn.now);
             let (max_sharers, now) = (self.limits.max_sharers, turn.now);
-            let scene = Scene { waiting: &self.waiting, without, max_sharers, now };
+            let (waiting, holds) = (&self.waiting, &self.holds);
+            let scene = Scene { waiting, holds, without, max_sharers, now };
             let found = scene.deadlock_of(ticket, &mut steps);
             self.searches.end(&steps);
             let found = found?;

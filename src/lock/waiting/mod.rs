@@ -1,5 +1,4 @@
-//! All requests that wait, and when their locks are to be looked at again. Nothing here reads a key or knows a hold, but
-//! for the holders that a queue remembers of its lock.
+//! All requests that wait, and when their locks are to be looked at again. Nothing here reads a key or knows a hold.
 //!
 //! | part | what it keeps |
 //! |---|---|
@@ -9,7 +8,6 @@
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
-mod in_the_way;
 pub mod place;
 pub mod queue;
 pub mod queues;
@@ -18,9 +16,7 @@ pub mod waits;
 
 use std::rc::Rc;
 
-use crate::lock::waiting::in_the_way::InTheWay;
 use crate::lock::waiting::place::Places;
-use crate::lock::waiting::queue::Holders;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
@@ -34,17 +30,11 @@ pub struct Waiting {
     pub waits: Waits,
     pub queues: Queues,
     pub places: Places,
-    in_the_way: InTheWay,
 }
 
 impl Waiting {
     pub fn new(secret: Secret) -> Self {
-        Self {
-            waits: Waits::new(secret),
-            queues: Queues::new(secret),
-            places: Places::default(),
-            in_the_way: InTheWay::default(),
-        }
+        Self { waits: Waits::new(secret), queues: Queues::new(secret), places: Places::default() }
     }
 
     /// Checks that this request may wait in the queues of all of these locks, after its owner has given up `instead_of`;
@@ -169,7 +159,6 @@ impl Waiting {
             // A waiter that is to be sent away is granted nothing.
             let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
             if queue.is_empty() {
-                self.set_holders(name.borrow(), Holders::Free);
                 self.queues.close(name.borrow());
             } else if was_first && next.is_some() {
                 moved_up.push(name.clone());
@@ -208,6 +197,14 @@ impl Waiting {
         waiter.map_or(0, |waiter| self.queues.before(&waiter.names, ticket))
     }
 
+    /// Does this waiter stand last in each of its queues?
+    pub fn is_last(&self, ticket: Ticket) -> bool {
+        let is_last = |name: &Name| {
+            self.queues.get(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
+        };
+        self.waits.get(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
+    }
+
     /// The key of the first lock of a waiter that ends without a grant and has yet to be replied to.
     pub fn empty_handed(&self, handle: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waits.get(self.waits.wait_of_client(handle)?)?;
@@ -229,6 +226,6 @@ impl Waiting {
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
         self.queues.print(to)?;
         self.waits.print(to)?;
-        write!(to, "{:?}{:?}", self.in_the_way.sorted(), self.places)
+        write!(to, "{:?}", self.places)
     }
 }

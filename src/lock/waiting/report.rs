@@ -72,7 +72,7 @@ impl Waiting {
         Remembered {
             queues: self.queues.len(),
             waiters,
-            owners: self.waits.count_owned().saturating_add(self.in_the_way.len()),
+            owners: self.waits.count_owned(),
             alarms: times_up.saturating_add(alarms).saturating_add(claims),
             tasks: noted.saturating_add(work),
             ..Remembered::default()

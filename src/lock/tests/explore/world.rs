@@ -680,7 +680,8 @@ impl World {
 fn remembers(server: &Server, lock: LockNo) -> bool {
     let (db, key) = LOCKS[lock];
     let key = key.as_bytes();
-    server.locks.holds.know(NameRef { db, key })
+    let held = server.locks.holds.held(NameRef { db, key });
+    held.is_some_and(|held| held.sum().holds > 0)
 }
 
 fn of(locks: &[LockNo]) -> Vec<Lock> {

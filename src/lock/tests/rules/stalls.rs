@@ -393,6 +393,20 @@ mod sharers {
         done
     }
 
+    #[test]
+    fn one_that_waits_for_many_sharers_reads_those_alone_that_others_have_written_and_once() {
+        let mut server = shared(50_000);
+        is_cheap(&mut server, "a waiter", FEW, |server| server.waits("xia", 50));
+        let mut server = written(MANY, 50_000);
+        let (_, first) = visits(&mut server, |server| server.waits("xia", 50));
+        assert!((MANY..=MANY + FEW).contains(&first), "{first}");
+        is_cheap(&mut server, "another waiter", FEW, |server| server.waits("yan", 50));
+        for owner in ["xia", "yan"] {
+            is_cheap(&mut server, "RELEASE", FEW, |server| server.release(LOCK, owner)).unwrap();
+        }
+        is_cheap(&mut server, "a later waiter", FEW, |server| server.waits("zoe", 50));
+    }
+
     /// Ticks until nothing is due. A tick looks at the shares for the lock's state, finds those that are over, and
     /// takes them out.
     fn settle_down(server: &mut Server, until: Ms) {

@@ -67,9 +67,11 @@ impl Waits {
         self.of(owner, may_be).collect()
     }
 
-    /// All requests, by the prints of their owners.
-    pub fn all(&self) -> impl Iterator<Item = Ticket> {
-        self.by_owner.iter().map(|(_, ticket)| ticket)
+    /// All requests and places for locks of this database that have not ended.
+    pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
+        let all = self.by_owner.iter();
+        let all = all.filter_map(|(_, ticket)| Some((ticket, self.get(ticket)?)));
+        all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
     }
 
     /// How many requests and places have not ended.
