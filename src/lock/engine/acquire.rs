@@ -34,10 +34,10 @@ impl Locks {
         if let &[name] = names {
             let in_turn = self.waiting.queues.would_come_first(name, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            return self.take_or_wait(turn, &[Part { name, fit }], request, own);
+            return self.take_or_wait(turn, names, &[Part { name, fit }], request, own);
         }
         let parts = self.parts(turn, names, request, own)?;
-        self.take_or_wait(turn, &parts, request, own)
+        self.take_or_wait(turn, names, &parts, request, own)
     }
 
     /// How each of the locks fits this request, whose owner waits by `own`: as if that were in no queue.
@@ -61,6 +61,7 @@ impl Locks {
     fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
         parts: &[Part<'_>],
         request: &Request<'_>,
         own: Option<Ticket>,
@@ -86,7 +87,7 @@ impl Locks {
             if request.patience == Patience::Try || self.limits.drain {
                 return Ok(self.count_busy());
             }
-            return self.wait(turn, parts, request, own);
+            return self.wait(turn, (names, parts), request, own);
         }
         let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
         if let Some(own) = own {

@@ -86,22 +86,21 @@ impl Locks {
     pub(in crate::lock) fn wait(
         &mut self,
         turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
+        (names, parts): (&[NameRef<'_>], &[Part<'_>]),
         request: &Request<'_>,
         own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
         if let Some(unheard) = self.unheard(parts, request) {
             return Err(unheard);
         }
-        let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
         let waiter = own.and_then(|own| self.waiting.waits.get(own));
-        if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(&names)) {
+        if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(names)) {
             return Err(Refusal::OneWait(Rc::clone(&waiter.names)));
         }
-        if let Some(own) = own.filter(|&own| self.is_for(own, &names, request)) {
-            return self.take_over(turn, own, &names, request);
+        if let Some(own) = own.filter(|&own| self.is_for(own, names, request)) {
+            return self.take_over(turn, own, names, request);
         }
-        let ticket = self.enroll(turn, parts, request, own)?;
+        let ticket = self.enroll(turn, (names, parts), request, own)?;
         if let Some(own) = own {
             self.give_way(own);
         }

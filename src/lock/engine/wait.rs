@@ -23,17 +23,16 @@ impl Locks {
     pub(in crate::lock) fn enroll(
         &mut self,
         turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
+        (names, parts): (&[NameRef<'_>], &[Part<'_>]),
         request: &Request<'_>,
         instead_of: Option<Ticket>,
     ) -> Result<Ticket, Refusal> {
-        let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
         let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
-        self.waiting.check_room(&names, &mut shut, request, instead_of, &self.limits)?;
+        self.waiting.check_room(names, &mut shut, request, instead_of, &self.limits)?;
         let (until, tell) = tell(turn, request);
-        let ticket = self.waiting.enroll(request, &names, until, turn.now, tell);
-        for &name in &names {
+        let ticket = self.waiting.enroll(request, names, until, turn.now, tell);
+        for &name in names {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queues.get_mut(name).is_some_and(|queue| queue.len() == 1) {
                 self.take_stock(turn, name);

@@ -111,12 +111,14 @@ impl Waiting {
     }
 
     /// Gives a request this outcome, and takes it out of its queues. Returns the locks in whose queues another waiter is
-    /// the first now.
+    /// the first now; none after a grant, since all of its queues are settled then.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
-        match self.waits.set_state(ticket, outcome) {
-            Some((State::Waiting, names)) => self.leave(&names, ticket),
-            _ => Vec::new(),
-        }
+        let Some((State::Waiting, names)) = self.waits.set_state(ticket, outcome) else {
+            return Vec::new();
+        };
+        let is_granted = matches!(outcome, State::Granted(_));
+        let names = names.iter().filter(|name| self.leave(name, ticket) && !is_granted);
+        names.cloned().collect()
     }
 
     /// Puts a place to sleep: it is out of its queues, and no waiter waits for it, until its owner asks again.
@@ -142,29 +144,24 @@ impl Waiting {
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         self.places.untie(ticket, &waiter);
-        let stands = waiter.has_not_ended();
-        let moved_up = stands.then(|| self.leave(&waiter.names, ticket));
-        Some((waiter, moved_up.unwrap_or_default()))
+        let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
+        let moved_up = stands.iter().filter(|name| self.leave(name, ticket)).cloned().collect();
+        Some((waiter, moved_up))
     }
 
-    /// Takes a waiter out of the queues of these locks, and closes those in which it was the last. Returns those in which
-    /// another one, which may be granted something, is the first now.
-    fn leave(&mut self, names: &[Name], ticket: Ticket) -> Vec<Name> {
-        let mut moved_up = Vec::new();
-        for name in names {
-            let Some(queue) = self.queues.get_mut(name.borrow()) else {
-                continue;
-            };
-            let was_first = queue.leave(ticket);
-            // A waiter that is to be sent away is granted nothing.
-            let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
-            if queue.is_empty() {
-                self.queues.close(name.borrow());
-            } else if was_first && next.is_some() {
-                moved_up.push(name.clone());
-            }
+    /// Takes a waiter out of the queue of this lock, and closes the queue if it was the last. Returns whether another one,
+    /// which may be granted something, is the first now.
+    fn leave(&mut self, name: &Name, ticket: Ticket) -> bool {
+        let Some(queue) = self.queues.get_mut(name.borrow()) else {
+            return false;
+        };
+        let was_first = queue.leave(ticket);
+        // A waiter that is to be sent away is granted nothing.
+        let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
+        if queue.is_empty() {
+            self.queues.close(name.borrow());
         }
-        moved_up
+        was_first && next.is_some()
     }
 
     /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
