@@ -28,7 +28,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_950), ("src", 18_550)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_900), ("src", 18_500)];
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

@@ -98,8 +98,10 @@ impl Locks {
         if self.end_if_its_owner_goes_on(turn, ticket) {
             return;
         }
+        // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
         if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
-            self.waiting.wake(ticket);
+            names.iter().for_each(|name| self.take_stock(turn, name.borrow()));
+            _ = self.wake(turn, ticket);
         }
     }
 }

@@ -143,11 +143,8 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         let asks_for_place = matches!(request.patience, Patience::Place(_));
         if !self.waiting.waits.is_waiting(own) {
-            self.waiting.wake(own);
-            if let Err(refusal) = self.refuse_deadlock(turn, own, None) {
-                self.waiting.fall_asleep(own);
-                return Err(refusal);
-            }
+            let found = self.wake(turn, own);
+            self.refuse_deadlock(found)?;
             if asks_for_place {
                 self.keep(turn, own, request);
             }

@@ -38,7 +38,8 @@ impl Locks {
                 self.take_stock(turn, name);
             }
         }
-        if let Err(refusal) = self.refuse_deadlock(turn, ticket, instead_of) {
+        let found = self.deadlock_now(turn, ticket, instead_of);
+        if let Err(refusal) = self.refuse_deadlock(found) {
             self.outcomes().give_up(ticket);
             return Err(refusal);
         }
@@ -46,14 +47,40 @@ impl Locks {
         Ok(ticket)
     }
 
-    /// Refuses a request that has just come, or a place that has just woken, if it would wait for itself; as if
-    /// `without` were gone.
+    /// Refuses a request that would wait for itself.
     pub(in crate::lock) fn refuse_deadlock(
+        &mut self,
+        found: Result<Option<Deadlock>, TooLong>,
+    ) -> Result<(), Refusal> {
+        found?.map_or(Ok(()), |deadlock| {
+            count(&mut self.counts.deadlocks, 1);
+            Err(Refusal::Deadlock(deadlock))
+        })
+    }
+
+    /// Wakes a place that sleeps. If it would wait for itself then, it goes on sleeping, with the lease that it has.
+    pub(in crate::lock) fn wake(
+        &mut self,
+        turn: &mut Turn<'_>,
+        place: Ticket,
+    ) -> Result<Option<Deadlock>, TooLong> {
+        self.waiting.wake(place);
+        let found = self.deadlock_now(turn, place, None);
+        if !matches!(found, Ok(None)) {
+            self.waiting.fall_asleep(place);
+        }
+        found
+    }
+
+    /// Returns the deadlock that this waiter closes, which has just come or woken, if any; as if `without` were gone. The
+    /// keys on the way are looked at again, since other clients may have written them: only those of its own database and
+    /// slot, because a command can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
+    fn deadlock_now(
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
         without: Option<Ticket>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Deadlock>, TooLong> {
         let is_in_the_way = |waiter: &Waiter| {
             let db = waiter.names.first().map_or(0, |name| name.db);
             self.holds.may_be_in_the_way(db, &waiter.owner)
@@ -62,26 +89,8 @@ impl Locks {
         if self.waiting.is_last(ticket)
             && !self.waiting.waits.get(ticket).is_some_and(is_in_the_way)
         {
-            return Ok(());
+            return Ok(None);
         }
-        match self.deadlock_now(turn, ticket, without)? {
-            None => Ok(()),
-            Some(deadlock) => {
-                count(&mut self.counts.deadlocks, 1);
-                Err(Refusal::Deadlock(deadlock))
-            }
-        }
-    }
-
-    /// Returns the deadlock that this waiter closes, if any. The keys on the way are looked at again, since
-    /// other clients may have written them: only those of its own database and slot, because a command
-    /// can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
-    fn deadlock_now(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        without: Option<Ticket>,
-    ) -> Result<Option<Deadlock>, TooLong> {
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
         let waiter = self.waiting.waits.get(ticket);
         let first = waiter.and_then(|waiter| waiter.names.first());

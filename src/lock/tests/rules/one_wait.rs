@@ -356,6 +356,35 @@ fn a_client_that_can_not_be_blocked_ends_the_wait_that_it_has_taken_over() {
 }
 
 #[test]
+fn a_place_that_would_close_a_deadlock_has_no_other_turn_after_a_pause_in_which_its_claim_ended() {
+    for writes in [false, true] {
+        let mut server = server();
+        let other = Plea { ttl: 50_000, ..alone("ann") };
+        server.takes(&[OTHER], other);
+        server.takes(&[LOCK], Plea { ttl: 100, ..alone("eve") });
+        server.asks(&[LOCK], Plea { patience: place(470), ..alone("ann") }).unwrap();
+        server.queues(&[OTHER], forever(alone("ben")));
+        server.at(200);
+        assert_eq!(server.holder().unwrap().0, "ann", "she has yet to claim it");
+        if writes {
+            server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
+        }
+        server.at(469);
+        (server.keys.paused, server.keys.keeps_back) = (true, true);
+        server.at(471);
+        (server.keys.paused, server.keys.keeps_back) = (false, false);
+        server.at(600);
+        let deadlocks = server.locks.counts().deadlocks;
+        assert_eq!(deadlocks, 0, "no request was refused");
+        assert_eq!(server.queue(LOCK), [0; 0]);
+        assert_eq!(server.holder().unwrap().0, if writes { "ben" } else { "ann" });
+        // She sleeps, and when she asks she hears why.
+        let asked = server.asks(&[LOCK], in_queue(alone("ann")));
+        assert_eq!(matches!(asked, Err(Refusal::Deadlock(_))), writes, "{asked:?}");
+    }
+}
+
+#[test]
 fn rights_are_those_of_the_client_that_waits_now() {
     let (mut server, ann, _) = ann_waits();
     server.bar(ann);
