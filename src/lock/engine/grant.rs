@@ -128,7 +128,7 @@ impl Locks {
         }
         if fit == (Fit::Open { keeps: None }) {
             count(&mut self.counts.acquired, 1);
-            self.waiting.waits.classes_mut().count_grant(name.key);
+            self.waiting.waits.listed.classes.count_grant(name.key);
         }
         turn.keys.announce(name, LockEvent::Acquired);
     }

@@ -43,10 +43,10 @@ impl Locks {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.waits.classes().are_none() && former.entry.is_counted() {
+            if !self.waiting.waits.listed.classes.are_none() && former.entry.is_counted() {
                 let end = former.entry.end.known().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting.waits.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
+                self.waiting.waits.listed.classes.count_lost(name.key, reason, 1, Some(lasted));
             }
             if former.entry.tally != Tally::Lost {
                 self.log_loss(name, reason, former, 1, now);

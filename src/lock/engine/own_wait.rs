@@ -192,7 +192,7 @@ impl Locks {
             return false;
         };
         let (owner, names) = (Rc::clone(&place.owner), Rc::clone(&place.names));
-        let waits = |one: &Name| self.waiting.waits.has_two_waits(&owner, one.db);
+        let waits = |one: &Name| self.waiting.waits.waits_of(&owner, one.db).nth(1).is_some();
         let mut holds = |one: &Name| {
             let hold = self.holds.hold_of(turn, one.borrow(), &owner);
             hold.is_ok_and(|hold| hold.is_some())

@@ -55,12 +55,12 @@ impl Locks {
         };
         let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
         count(counter, ended.as_ref().is_some_and(Entry::is_counted));
-        if !self.waiting.waits.classes().are_none()
+        if !self.waiting.waits.listed.classes.are_none()
             && told
             && let Some(ended) = ended
         {
             let lasted = turn.now.ms().saturating_sub(ended.since);
-            (self.waiting.waits.classes_mut()).count_released(name.key, lasted);
+            (self.waiting.waits.listed.classes).count_released(name.key, lasted);
         }
         Ok(told)
     }

@@ -283,7 +283,7 @@ impl Locks {
             let waited = turn.now.micros().saturating_sub(waiter.since.micros());
             self.counts.waits.add(waited);
             for part in granted() {
-                self.waiting.waits.classes_mut().count_wait(part.name.key, waited);
+                self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
             }
         }
         self.conclude(turn, ticket, State::Granted(fence));

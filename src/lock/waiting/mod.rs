@@ -66,8 +66,8 @@ impl Waiting {
         };
         // A place may fall asleep, and no more entries may sleep than may wait.
         let sleeps = matches!(request.patience, Patience::Place(_));
-        let is_full = is_over(self.waits.entries().saturating_sub(given_up))
-            || (sleeps && is_over(self.waits.entries_asleep()))
+        let is_full = is_over(self.waits.listed.entries().saturating_sub(given_up))
+            || (sleeps && is_over(self.waits.listed.entries_asleep()))
             || (limits.max_waiters > 0
                 && names.iter().any(|&name| before(name) >= limits.max_waiters));
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
@@ -215,7 +215,7 @@ impl Waiting {
 
     /// Is any waiter still to be sent away?
     pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.waits.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
+        self.waits.listed.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
     }
 
     /// Prints all parts, to be compared.

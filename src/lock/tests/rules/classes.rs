@@ -22,7 +22,7 @@ fn set(server: &mut Server, patterns: &[&[u8]]) {
 }
 
 fn class(server: &Server, at: usize) -> &Class {
-    server.locks.waiting.waits.classes().iter().nth(at).unwrap()
+    server.locks.waiting.waits.listed.classes.iter().nth(at).unwrap()
 }
 
 #[test]

@@ -570,7 +570,7 @@ fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
     server.waits("ben", 10);
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.waits.entries(), 1);
+    assert_eq!(server.locks.waiting.waits.listed.entries(), 1);
 }
 
 #[test]

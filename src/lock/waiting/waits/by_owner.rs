@@ -11,12 +11,6 @@ impl Waits {
         self.secret.half_print(owner)
     }
 
-    /// The requests of an owner with this print.
-    pub fn with_print(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
-        let its = self.by_owner.from((print, Ticket::MIN));
-        its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket)
-    }
-
     /// The requests of this owner that are such.
     fn of<'a>(
         &'a self,
@@ -24,7 +18,9 @@ impl Waits {
         are: impl Fn(&Waiter) -> bool + 'a,
     ) -> impl Iterator<Item = Ticket> + 'a {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
-        let its = self.with_print(self.print_of(owner));
+        let print = self.print_of(owner);
+        let its = self.by_owner.from((print, Ticket::MIN));
+        let its = its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket);
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
     }
 
@@ -33,12 +29,7 @@ impl Waits {
         self.waits_of(owner, db).next()
     }
 
-    /// Does the owner wait for other locks beside a place that has just been passed by?
-    pub fn has_two_waits(&self, owner: &[u8], db: Db) -> bool {
-        self.waits_of(owner, db).nth(1).is_some()
-    }
-
-    /// All that `wait_of` may find.
+    /// All that `wait_of` may find: two, if the owner waits for other locks beside a place that has just been passed by.
     pub fn waits_of<'a>(
         &'a self,
         owner: &'a [u8],

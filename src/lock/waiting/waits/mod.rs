@@ -23,12 +23,12 @@ pub type Ticket = u64;
 #[derive(Debug)]
 pub struct Waits {
     waiters: Waiters,
-    listed: Listed,
+    pub listed: Listed,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
     /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
     denials: BTreeMap<Ticket, Rc<str>>,
-    handles: Handles,
+    pub handles: Handles,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
     last_ticket: Ticket,
@@ -37,7 +37,7 @@ pub struct Waits {
 
 /// What is counted and listed of requests that wait, and of places that sleep.
 #[derive(Debug, Default)]
-struct Listed {
+pub struct Listed {
     /// Those that wait with a blocked client.
     clients: Order<Ticket>,
     /// How many wait without one: places that do not sleep.
@@ -48,10 +48,34 @@ struct Listed {
     entries_asleep: usize,
     /// When each times out, and when the lease of each place ends.
     times_up: Order<(Ms, Ticket)>,
-    classes: Classes,
+    pub classes: Classes,
 }
 
 impl Listed {
+    /// How many requests wait, without places that sleep.
+    pub fn count_waiting(&self) -> usize {
+        self.clients.len().saturating_add(self.places)
+    }
+
+    /// The number of entries in all queues together: a waiter has one in each of its queues.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub fn entries_asleep(&self) -> usize {
+        self.entries_asleep
+    }
+
+    /// The request that times out next, or whose lease ends next, and when.
+    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
+        self.times_up.first()
+    }
+
+    /// The request with a blocked client that has waited longest.
+    pub fn first_client(&self) -> Option<Ticket> {
+        self.clients.first()
+    }
+
     fn add(&mut self, ticket: Ticket, waiter: &Waiter) {
         let entries = waiter.names.len();
         match (waiter.state(), &waiter.tell) {
@@ -244,30 +268,6 @@ impl Waits {
         self.waiters.next_place(from)
     }
 
-    /// How many requests wait, without places that sleep.
-    pub fn count_waiting(&self) -> usize {
-        self.listed.clients.len().saturating_add(self.listed.places)
-    }
-
-    /// The number of entries in all queues together: a waiter has one in each of its queues.
-    pub fn entries(&self) -> usize {
-        self.listed.entries
-    }
-
-    pub fn entries_asleep(&self) -> usize {
-        self.listed.entries_asleep
-    }
-
-    /// The request that times out next, or whose lease ends next, and when.
-    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
-        self.listed.times_up.first()
-    }
-
-    /// The request with a blocked client that has waited longest.
-    pub fn first_client(&self) -> Option<Ticket> {
-        self.listed.clients.first()
-    }
-
     /// Marks all present waiters as to be sent away: none of them is granted anything any more.
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;
@@ -275,16 +275,6 @@ impl Waits {
 
     pub fn is_to_send_away(&self, ticket: Ticket) -> bool {
         ticket <= self.sent_away_to
-    }
-
-    #[inline]
-    pub fn classes(&self) -> &Classes {
-        &self.listed.classes
-    }
-
-    #[inline]
-    pub fn classes_mut(&mut self) -> &mut Classes {
-        &mut self.listed.classes
     }
 
     /// Counts by these patterns of keys from now on.
