@@ -28,7 +28,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_900), ("src", 18_500)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_850), ("src", 18_450)];
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];
@@ -175,7 +175,7 @@ fn locks_has_few_methods_and_all_of_them_are_in_the_engine() {
         assert!(found == 0 || is_engine, "{}", path.display());
         methods += found;
     }
-    assert!((100..=150).contains(&methods), "{methods}");
+    assert!((90..=125).contains(&methods), "{methods}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Locks {
             }
             own = own.filter(|&own| self.waiting.waits.get(own).is_some_and(Waiter::has_not_ended));
             if let Some(own) = own {
-                names.iter().for_each(|&name| self.end_overdue_behind(turn, name, own));
+                names.iter().for_each(|&name| self.outcomes().end_overdue_behind(turn, name, own));
             }
         }
         if let &[name] = names {

@@ -13,7 +13,7 @@ use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
-use crate::lock::words::{Ms, Name, Ticket};
+use crate::lock::words::{Ms, Name, NameRef, Ticket};
 
 /// What it takes to end waits, and what the server says of clients.
 pub struct Outcomes<'l> {
@@ -109,6 +109,26 @@ impl Outcomes<'_> {
     fn forget(&mut self, ticket: Ticket) -> Vec<Name> {
         let forgotten = self.waiting.forget(ticket);
         forgotten.map_or_else(Vec::new, |(_, moved_up)| moved_up)
+    }
+
+    /// This wait is given up for another request of its owner, which stands at the end of the same queues. Those behind
+    /// it are served in the next tick: the new request's client has yet to be blocked.
+    pub fn give_way(&mut self, own: Ticket) {
+        let replaced = self.waiting.waits.replace_client(own);
+        self.outbox.to_reply.extend(replaced);
+        self.give_up(own);
+    }
+
+    /// Ends the waits right behind this one, or before it, that are over: they are not in its owner's way.
+    pub fn end_overdue_behind(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, own: Ticket) {
+        while !turn.budget.is_spent()
+            && let Some(queue) = self.waiting.queues.get(name)
+            && let Some(next) = queue.first_but(Some(own))
+            && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
+        {
+            turn.budget.draw(self.waiting.waits.reply_cost(next));
+            self.end_wait(next, outcome);
+        }
     }
 
     /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.

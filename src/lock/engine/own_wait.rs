@@ -52,34 +52,11 @@ impl Locks {
         if matches!(request.patience, Patience::Place(_))
             && self.waiting.waits.is_place(own)
             && self.waiting.waits.is_waiting(own)
-            && self.is_for(own, names, request)
+            && self.waiting.waits.is_for(own, names, request)
         {
-            self.keep(turn, own, request);
+            self.waiting.take_over(own, request, tell(turn, request));
         }
         Some(own)
-    }
-
-    /// Ends the waits right behind this one, or before it, that are over: they are not in its owner's way.
-    pub(in crate::lock) fn end_overdue_behind(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        own: Ticket,
-    ) {
-        while !turn.budget.is_spent()
-            && let Some(queue) = self.waiting.queues.get(name)
-            && let Some(next) = queue.first_but(Some(own))
-            && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
-        {
-            turn.budget.draw(self.waiting.waits.reply_cost(next));
-            self.outcomes().end_wait(next, outcome);
-        }
-    }
-
-    /// Is this wait for these locks, and in the mode of this request?
-    fn is_for(&self, own: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
-        let waiter = self.waiting.waits.get(own);
-        waiter.is_some_and(|own| own.is_for(names) && own.mode == request.terms.mode)
     }
 
     /// Lets a request wait that can't be granted now: by its owner's own wait, if that is for the same.
@@ -97,22 +74,14 @@ impl Locks {
         if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(names)) {
             return Err(Refusal::OneWait(Rc::clone(&waiter.names)));
         }
-        if let Some(own) = own.filter(|&own| self.is_for(own, names, request)) {
+        if let Some(own) = own.filter(|&own| self.waiting.waits.is_for(own, names, request)) {
             return self.take_over(turn, own, names, request);
         }
         let ticket = self.enroll(turn, (names, parts), request, own)?;
         if let Some(own) = own {
-            self.give_way(own);
+            self.outcomes().give_way(own);
         }
-        Ok(self.waits_by(ticket, ticket))
-    }
-
-    /// What comes of a request that waits now, for a client with this handle or as a place.
-    fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
-        if self.waiting.waits.is_place(ticket) {
-            return Acquired::Place(self.waiting.before(ticket));
-        }
-        Acquired::Waiting(handle)
+        Ok(self.waiting.waits_by(ticket, ticket))
     }
 
     /// Refuses a request for a lock that its owner was granted, and may still hear of.
@@ -146,7 +115,7 @@ impl Locks {
             let found = self.wake(turn, own);
             self.refuse_deadlock(found)?;
             if asks_for_place {
-                self.keep(turn, own, request);
+                self.waiting.take_over(own, request, tell(turn, request));
             }
             // Where it stands it may be served.
             for &name in names {
@@ -158,26 +127,12 @@ impl Locks {
         }
         // A place that is asked for once more has been kept already.
         if asks_for_place && self.waiting.waits.is_place(own) {
-            return Ok(self.waits_by(own, own));
+            return Ok(self.waiting.waits_by(own, own));
         }
         let replaced = self.waiting.waits.replace_client(own);
         self.outbox.to_reply.extend(replaced);
-        let handle = self.keep(turn, own, request);
-        Ok(self.waits_by(own, handle))
-    }
-
-    /// This wait is the request's from now on. Returns the handle of its client, if that is to be blocked.
-    fn keep(&mut self, turn: &mut Turn<'_>, own: Ticket, request: &Request<'_>) -> Ticket {
-        let (until, tell) = tell(turn, request);
-        self.waiting.take_over(own, request, until, tell)
-    }
-
-    /// This wait is given up for another request of its owner, which stands at the end of the same queues. Those behind
-    /// it are served in the next tick: the new request's client has yet to be blocked.
-    fn give_way(&mut self, own: Ticket) {
-        let replaced = self.waiting.waits.replace_client(own);
-        self.outbox.to_reply.extend(replaced);
-        self.outcomes().give_up(own);
+        let handle = self.waiting.take_over(own, request, tell(turn, request));
+        Ok(self.waiting.waits_by(own, handle))
     }
 
     /// A place whose owner waits for other locks, or has come to hold one of its own otherwise, is over. Returns whether

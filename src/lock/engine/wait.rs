@@ -30,8 +30,7 @@ impl Locks {
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
         let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
         self.waiting.check_room(names, &mut shut, request, instead_of, &self.limits)?;
-        let (until, tell) = tell(turn, request);
-        let ticket = self.waiting.enroll(request, names, until, turn.now, tell);
+        let ticket = self.waiting.enroll(request, names, turn.now, tell(turn, request));
         for &name in names {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queues.get_mut(name).is_some_and(|queue| queue.len() == 1) {

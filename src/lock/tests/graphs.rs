@@ -57,7 +57,7 @@ impl Graph {
             patience: Patience::Forever,
             max_queue: None,
         };
-        self.0.enroll(&request, &names, until, NOW, Tell::Client(Reply::Due))
+        self.0.enroll(&request, &names, NOW, (until, Tell::Client(Reply::Due)))
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {

@@ -21,7 +21,7 @@ use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
 use crate::lock::words::{
-    Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
+    Acquired, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
 };
 
 /// All requests that wait.
@@ -78,9 +78,8 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
-        until: Option<Ms>,
         now: Now,
-        tell: Tell,
+        (until, tell): (Option<Ms>, Tell),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let names = self.queues.join(names, ticket, request.terms.mode);
@@ -97,13 +96,12 @@ impl Waiting {
         &mut self,
         ticket: Ticket,
         request: &Request<'_>,
-        until: Option<Ms>,
-        tell: Tell,
+        tell: (Option<Ms>, Tell),
     ) -> Ticket {
         if let Some(waiter) = self.waits.get(ticket) {
             self.places.untie(ticket, waiter);
         }
-        let handle = self.waits.take_over(ticket, request, until, tell);
+        let handle = self.waits.take_over(ticket, request, tell);
         if let Some(waiter) = self.waits.get(ticket) {
             self.places.tie(ticket, waiter);
         }
@@ -192,6 +190,14 @@ impl Waiting {
     pub fn before(&self, ticket: Ticket) -> usize {
         let waiter = self.waits.get(ticket);
         waiter.map_or(0, |waiter| self.queues.before(&waiter.names, ticket))
+    }
+
+    /// What comes of a request that waits now, for a client with this handle or as a place.
+    pub fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
+        if self.waits.is_place(ticket) {
+            return Acquired::Place(self.before(ticket));
+        }
+        Acquired::Waiting(handle)
     }
 
     /// Does this waiter stand last in each of its queues?

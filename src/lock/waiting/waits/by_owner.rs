@@ -2,7 +2,7 @@
 
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
-use crate::lock::words::{Db, NameRef};
+use crate::lock::words::{Db, NameRef, Request};
 
 impl Waits {
     /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
@@ -45,6 +45,12 @@ impl Waits {
             return None;
         }
         self.of(owner, |one| one.place().is_some() && one.is_for(names)).next()
+    }
+
+    /// Is this wait for these locks, and in the mode of this request?
+    pub fn is_for(&self, wait: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
+        let waiter = self.get(wait);
+        waiter.is_some_and(|one| one.is_for(names) && one.mode == request.terms.mode)
     }
 
     /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and

@@ -86,8 +86,7 @@ impl Waits {
         &mut self,
         ticket: Ticket,
         request: &Request<'_>,
-        until: Option<Ms>,
-        tell: Tell,
+        (until, tell): (Option<Ms>, Tell),
     ) -> Ticket {
         let (was_place, is_place) = (self.is_place(ticket), matches!(tell, Tell::Place(_)));
         let terms = &request.terms;
