@@ -64,14 +64,14 @@ impl Locks {
         loop {
             match self.serve_one(turn, name) {
                 // None is left that it could be granted to.
-                Served::Through if self.waiting.queues.get(name).is_none() => return,
+                Served::Through if !self.waiting.queues.contains(name) => return,
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
                 Served::Held(until) => {
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
                 Served::Waits => {
-                    if self.waiting.queues.get_mut(name).is_some() {
+                    if self.waiting.queues.contains(name) {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
@@ -165,19 +165,18 @@ impl Locks {
             let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) else {
                 return Some(ticket);
             };
-            turn.budget.draw(self.waiting.waits.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
         }
     }
 
-    /// Is this the first waiter of a queue? If another one of its was concluded, the queue is settled next.
-    fn comes_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
+    /// The same, of the queue of another lock: if one of its waiters was concluded, it is settled next.
+    fn advance_elsewhere(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         let before = self.waiting.queues.get(name).and_then(|queue| queue.first());
         let first = self.advance_to_first(turn, name);
         if first != before {
             turn.settling.push(name.keep());
         }
-        first == Some(ticket)
+        first
     }
 
     /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
@@ -191,7 +190,6 @@ impl Locks {
             return Served::Waits;
         }
         if let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) {
-            turn.budget.draw(self.waiting.waits.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
             return Served::Through;
         }
@@ -211,11 +209,10 @@ impl Locks {
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
-            let in_turn = known.is_some() || self.comes_first(turn, name, ticket);
+            let in_turn = known.is_some() || self.advance_elsewhere(turn, name) == Some(ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.is_some_and(Fit::is_upgrade) {
-                turn.budget.draw(self.waiting.waits.reply_cost(ticket));
                 self.conclude(turn, ticket, State::NoUpgrade);
                 return Served::Through;
             }
@@ -256,7 +253,6 @@ impl Locks {
         if !self.waiting.waits.is_place(ticket) {
             self.waiting.waits.deny(ticket, denial);
         }
-        turn.budget.draw(self.waiting.waits.reply_cost(ticket));
         self.conclude(turn, ticket, State::Denied);
         true
     }
@@ -306,14 +302,17 @@ impl Locks {
             return;
         };
         let names = Rc::clone(&waiter.names);
+        // What a grant costs is drawn where it is made.
+        if !matches!(outcome, State::Granted(_)) {
+            turn.budget.draw(waiter.reply_cost());
+        }
         let moved_up = self.outcomes().decide(ticket, outcome);
         if names.len() == 1 {
             return;
         }
         if matches!(outcome, State::Granted(_)) {
             // What the owner held already may end at another time.
-            let queues =
-                (names.iter()).filter(|name| self.waiting.queues.get(name.borrow()).is_some());
+            let queues = (names.iter()).filter(|name| self.waiting.queues.contains(name.borrow()));
             turn.settling.extend(queues.cloned());
         } else {
             turn.settling.extend(moved_up);
@@ -326,7 +325,7 @@ impl Locks {
         if self.waiting.queues.is_empty() {
             return;
         }
-        if self.waiting.queues.get_mut(name).is_some() {
+        if self.waiting.queues.contains(name) {
             self.settle_one(turn, name);
         }
         self.settle_moved_up(turn);

@@ -108,7 +108,7 @@ impl Locks {
                 Due::Settle(name) if turn.is_job && self.holds.is_missing(name.borrow()) => {
                     continue;
                 }
-                Due::Settle(name) => self.waiting.queues.get_mut(name.borrow()).is_some(),
+                Due::Settle(name) => self.waiting.queues.contains(name.borrow()),
                 Due::Write(_, name) => self.holds.is_missing(name.borrow()),
                 Due::Return(_) => true,
             };

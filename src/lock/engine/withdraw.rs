@@ -35,7 +35,7 @@ impl Locks {
             }
         }
         // A waiter that has moved up may have been withdrawn next, and its queue have closed.
-        moved_up.retain(|name| self.waiting.queues.get_mut(name.borrow()).is_some());
+        moved_up.retain(|name| self.waiting.queues.contains(name.borrow()));
         turn.settling.extend(moved_up);
     }
 

@@ -570,7 +570,7 @@ impl Server {
 
     /// What a timer does, and a job doesn't.
     fn publish(&mut self) {
-        while let Some(message) = self.locks.waiting.next_message() {
+        while let Some(message) = self.locks.waiting.take_message() {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if let Some(place) = message.turn_of.filter(|_| self.deaf.contains(&channel)) {

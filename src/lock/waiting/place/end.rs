@@ -48,7 +48,7 @@ impl Places {
 impl Waiting {
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
     /// skipped.
-    pub fn next_message(&mut self) -> Option<Message> {
+    pub fn take_message(&mut self) -> Option<Message> {
         for _ in 0..MOST_PASSED {
             let message = match self.places.messages.pop_front()? {
                 Notice::Granted(ticket) => {
