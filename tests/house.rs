@@ -29,7 +29,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_100), ("src", 18_750)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_850), ("src", 18_450)];
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];
@@ -176,7 +176,7 @@ fn locks_has_few_methods_and_all_of_them_are_in_the_engine() {
         assert!(found == 0 || is_engine, "{}", path.display());
         methods += found;
     }
-    assert!((100..=150).contains(&methods), "{methods}");
+    assert!((90..=125).contains(&methods), "{methods}");
 }
 
 #[test]
@@ -622,8 +622,8 @@ fn what_users_read_is_in_words_that_they_know() {
 fn the_change_that_the_page_for_contributors_leads_through_can_be_made() {
     let page = read("docs/CONTRIBUTING.md");
     for (file, has) in [
-        ("src/lock/engine/wait.rs", "fn check_length("),
-        ("src/lock/engine/wait.rs", "if before >= most {"),
+        ("src/lock/waiting/mod.rs", "fn check_room("),
+        ("src/lock/waiting/mod.rs", "before >= most"),
         (
             "src/lock/tests/rules/shedding.rs",
             "fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {",

@@ -166,6 +166,13 @@ impl FencingClock {
         }
     }
 
+    /// The same, of the slot of this key.
+    pub fn key_may_have_left(&mut self, key: &[u8]) {
+        if let Some(slot) = self.slot(key) {
+            self.slot_may_have_left(slot);
+        }
+    }
+
     fn past(&mut self, slot: Slot) -> Option<&mut Past> {
         self.slots.as_mut()?.get_mut(usize::from(slot))
     }

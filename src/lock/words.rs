@@ -10,4 +10,4 @@ pub use crate::lock::request::{
 };
 pub use crate::lock::slot::{Slot, Slots};
 pub use crate::lock::time::{Ahead, LAST_MS, Ms, Now, after, earlier, is_over};
-pub use crate::lock::waiting::queue::waits::Ticket;
+pub use crate::lock::waiting::waits::Ticket;

@@ -80,7 +80,7 @@ impl Module {
             Note::Again(db, key) => self.change_alone(|locks| {
                 let name = NameRef { db: *db, key };
                 if locks.concerns(name) {
-                    locks.waiting_mut().note(name.keep());
+                    locks.waiting_mut().queues.note(name.keep());
                 }
             })?,
             Note::Flushed(db) => {
@@ -102,7 +102,7 @@ impl Module {
             }
             Note::Loaded => self.change_alone(|locks| locks.took_over(now))?,
             Note::ConnectionClosed(client) => {
-                if self.change_alone(|locks| locks.closed(*client))? {
+                if self.change_alone(|locks| locks.outcomes().closed(*client))? {
                     self.ring_at(Some(0), now);
                 }
                 return Ok(());
@@ -119,7 +119,7 @@ impl Module {
             Note::SettingsChanged => self.change_alone(|locks| {
                 locks.set_limits(config::limits(), now);
                 let classes = config::classes();
-                locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
+                locks.waiting_mut().waits.set_classes(classes::patterns(&classes), fits);
             })?,
             Note::RoleChanged { master } => {
                 self.is_master.set(*master);
@@ -148,13 +148,13 @@ impl Module {
             client_lives: !cut_off || context::lives(waiting.client),
             replies_stay: self.server.replies_stay(),
         };
-        self.change_alone(|locks| locks.ended(ticket, end))
+        self.change_alone(|locks| locks.outcomes().ended(ticket, end))
     }
 
     /// A defect was met at a waiter's end. It must not be granted anything any more.
     fn give_up(&self, ticket: Ticket) {
         _ = self.waiting.remove(ticket);
         self.sent_on.forget(ticket);
-        _ = self.change_alone(|locks| locks.forget_client(ticket));
+        _ = self.change_alone(|locks| locks.outcomes().forget_client(ticket));
     }
 }

@@ -18,7 +18,7 @@ impl Module {
     pub fn publish(&self) -> bool {
         let (mut left, mut any_passed_by) = (PORTION, false);
         while left > 0
-            && let Ok(Some(message)) = self.change(|locks| locks.waiting_mut().next_message())
+            && let Ok(Some(message)) = self.change(|locks| locks.waiting_mut().take_message())
         {
             let (receivers, is_passed_by) = self.send(&message);
             left = left.saturating_sub(1).saturating_sub(receivers);

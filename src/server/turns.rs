@@ -40,7 +40,7 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
     home::enter("an event-loop iteration", |module| {
         // In the middle of a change it can wait for the next turn.
         if module.read(Locks::has_unconfirmed) == Ok(true)
-            && (module.change(|locks| locks.confirm(context::lives))).is_ok()
+            && (module.change(|locks| locks.outcomes().confirm(context::lives))).is_ok()
         {
             module.set_timer(clock::now());
         }
@@ -89,10 +89,10 @@ impl Module {
             locks.tick(&mut turn);
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.cut_short.take() {
-                locks.waiting_mut().note_all_of(None);
+                locks.waiting_mut().queues.note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
-                locks.reply_again(ticket);
+                locks.outcomes().reply_again(ticket);
             }
         });
         keys.close();
@@ -172,6 +172,7 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        !self.waiting.is_empty() || self.read(|locks| locks.waiting().leased_places()) != Ok(0)
+        !self.waiting.is_empty()
+            || self.read(|locks| locks.waiting().waits.leased_places()) != Ok(0)
     }
 }

@@ -92,9 +92,9 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.get(ticket, |client| client.in_words)?;
     let tell = |locks: &mut Locks| {
-        let reply = locks.outcome(ticket).map(in_words);
+        let reply = locks.outcomes().outcome(ticket).map(in_words);
         if module.server.replies_stay() {
-            locks.reply_stays(ticket);
+            locks.outcomes().reply_stays(ticket);
         }
         reply
     };

@@ -13,7 +13,8 @@ use crate::lock::deadlock::found::Claim;
 use crate::lock::deadlock::scene::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
-use crate::lock::waiting::queue::{Queue, Waiter};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Mode, Name, Ticket};
 
 /// So many requests that have been reached before are passed in one step.
@@ -47,6 +48,9 @@ pub struct Request<'a> {
 pub struct Lock<'a> {
     pub name: &'a Name,
     pub queue: &'a Queue,
+    /// How many owners hold it, and do they share it?
+    pub held: usize,
+    pub is_shared: bool,
     /// Does the one that asks stand in its queue?
     is_asked_for: bool,
     /// All requests before this one have been reached.
@@ -120,8 +124,8 @@ impl<'a> Graph<'a> {
             return Ok(None);
         };
         let queue = lock.queue;
-        let needs = !request.is_over && !self.scene.has(request.waiter, queue);
-        let room = if needs { self.scene.room(request.waiter.mode, queue) } else { 0 };
+        let needs = !request.is_over && !self.scene.has(request.waiter, lock);
+        let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
         lock.stands.push(Stand { ticket, request: from, room });
         if !needs {
             return Ok(None);
@@ -157,17 +161,16 @@ impl<'a> Graph<'a> {
         for name in &*waiter.names {
             let entry = self.locks.entry(name.id());
             let at = entry.index();
-            let queue = match entry {
-                Entry::Occupied(lock) => lock.get().queue,
+            let lock = match entry {
+                Entry::Occupied(lock) => lock.into_mut(),
                 Entry::Vacant(entry) => {
                     let Some(queue) = self.scene.queue(name) else { continue };
                     steps.write(2)?;
-                    entry.insert(Lock::new(name, queue, self.asks)).queue
+                    entry.insert(Lock::new(name, queue, self.scene.held(name), self.asks))
                 }
             };
-            *is_over |= waiter.mode == Mode::Exclusive
-                && queue.holders().are_sharers()
-                && self.scene.has(waiter, queue);
+            *is_over |=
+                waiter.mode == Mode::Exclusive && lock.is_shared && self.scene.has(waiter, lock);
             locks.push(at);
         }
         Ok(locks)
@@ -178,7 +181,7 @@ impl<'a> Graph<'a> {
             return Ok(());
         };
         let mut holders = Vec::new();
-        for wait in self.scene.waits_of_holders(lock.queue, lock.name.db, steps)? {
+        for wait in self.scene.waits_of_holders(lock, steps)? {
             if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {
                 holder.holds.push(edge.lock);
                 holders.push(at);
@@ -224,10 +227,17 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Lock<'a> {
-    fn new(name: &'a Name, queue: &'a Queue, asks: Ticket) -> Self {
+    fn new(
+        name: &'a Name,
+        queue: &'a Queue,
+        (held, is_shared): (usize, bool),
+        asks: Ticket,
+    ) -> Self {
         Self {
             name,
             queue,
+            held,
+            is_shared,
             is_asked_for: queue.contains(asks),
             before: Ticket::MIN,
             holders: None,

@@ -25,7 +25,7 @@ mod scene;
 pub mod steps;
 mod way;
 
-pub use scene::Scene;
+pub use scene::{Holders, Scene};
 
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::graph::Graph;

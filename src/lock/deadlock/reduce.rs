@@ -47,7 +47,7 @@ impl Graph<'_> {
     fn line_up(&mut self, steps: &mut Steps) -> Result<(), TooLong> {
         let scene = self.scene;
         for (at, lock) in self.locks.values_mut().enumerate() {
-            let are_compared = lock.stuck > 0 && lock.queue.holders().are_sharers();
+            let are_compared = lock.stuck > 0 && lock.is_shared;
             let (mut least, mut compared) = (u64::MAX, 0_usize);
             let demands = lock.queue.demands().take_while(|&(ticket, _)| ticket < lock.before);
             for (ticket, room) in demands.take_while(|_| are_compared) {
@@ -56,8 +56,7 @@ impl Graph<'_> {
                     continue;
                 }
                 steps.write(1)?;
-                if let Some(waiter) = scene.waiter(ticket).filter(|one| !scene.has(one, lock.queue))
-                {
+                if let Some(waiter) = scene.waiter(ticket).filter(|one| !scene.has(one, lock)) {
                     least = room;
                     let entry = self.requests.entry(ticket);
                     let request = entry.index();

@@ -1,14 +1,29 @@
 //! What is searched: who waits for which locks, and who holds them, as of now. The search asks nothing but this.
 
+use crate::lock::deadlock::graph::Lock;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Queue, Waiter};
-use crate::lock::words::{Db, Mode, Name, Now, Ticket};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::waits::waiter::Waiter;
+use crate::lock::words::{Hold, Mode, Name, NameRef, Now, Ticket};
+
+/// Who holds the locks that are waited for.
+pub trait Holders {
+    /// How this lock is held, and by how many owners.
+    fn held(&self, lock: NameRef<'_>) -> Option<(Hold, usize)>;
+
+    /// Does this owner hold it?
+    fn include(&self, lock: NameRef<'_>, owner: &[u8], now: Now) -> bool;
+
+    /// Visits all that hold it.
+    fn each(&self, lock: NameRef<'_>, now: Now, visit: &mut dyn FnMut(&[u8]));
+}
 
 /// What is searched.
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
     pub waiting: &'a Waiting,
+    pub holds: &'a dyn Holders,
     /// A request that gives way to the one that asks, and so is in no one's way.
     pub without: Option<Ticket>,
     pub max_sharers: u64,
@@ -18,46 +33,49 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// This request, if it waits.
     pub fn waiter(self, ticket: Ticket) -> Option<&'a Waiter> {
-        let waiter = self.waiting.waiter(ticket)?;
+        let waiter = self.waiting.waits.get(ticket)?;
         (!waiter.is_up(self.now) && Some(ticket) != self.without).then_some(waiter)
     }
 
     pub fn queue(self, name: &Name) -> Option<&'a Queue> {
-        self.waiting.queue_of(name.borrow())
+        self.waiting.queues.get(name.borrow())
+    }
+
+    /// How many owners hold this lock; and do they share it?
+    pub fn held(self, name: &Name) -> (usize, bool) {
+        let held = self.holds.held(name.borrow());
+        held.map_or((0, false), |(hold, count)| (count, hold == Hold::Shared))
     }
 
     /// Does the owner of this request hold the lock? Then in a mode that is enough, since no upgrade waits.
-    pub fn has(self, waiter: &Waiter, queue: &Queue) -> bool {
-        queue.holders().include(&waiter.owner, self.now)
+    pub fn has(self, waiter: &Waiter, lock: &Lock<'_>) -> bool {
+        lock.held > 0 && self.holds.include(lock.name.borrow(), &waiter.owner, self.now)
     }
 
     /// A request in this mode is granted when fewer than so many others hold the lock.
-    pub fn room(self, mode: Mode, queue: &Queue) -> u64 {
-        if queue.holders().are_sharers() { mode.room(self.max_sharers) } else { 1 }
+    pub fn room(self, mode: Mode, lock: &Lock<'_>) -> u64 {
+        if lock.is_shared { mode.room(self.max_sharers) } else { 1 }
     }
 
     /// The requests by which the holders of this lock wait themselves.
     pub fn waits_of_holders(
         self,
-        queue: &Queue,
-        db: Db,
+        lock: &Lock<'_>,
         steps: &mut Steps,
     ) -> Result<Vec<Ticket>, TooLong> {
-        steps.look(queue.holders().len().min(self.waiting.count_owned()))?;
-        let mut waits = self.waiting.waits_of_holders(queue, db, self.now);
+        let (name, all) = (lock.name.borrow(), self.waiting.waits.count_owned());
+        steps.look(lock.held.min(all))?;
+        let mut waits = Vec::new();
+        // The shorter of the two lists is searched.
+        if lock.held <= all {
+            let add = &mut |owner: &[u8]| waits.extend(self.waiting.waits.waits_of(owner, name.db));
+            self.holds.each(name, self.now, add);
+        } else {
+            let its = self.waiting.waits.owned_in(name.db);
+            let its = its.filter(|(_, one)| self.holds.include(name, &one.owner, self.now));
+            waits.extend(its.map(|(ticket, _)| ticket));
+        }
         waits.retain(|&ticket| self.waiter(ticket).is_some());
         Ok(waits)
-    }
-}
-
-impl Waiting {
-    /// Can it be seen at once that this waiter, which has just come or woken, closes no deadlock? Another would have to
-    /// wait for its owner: for what that holds, or behind it in a queue.
-    pub fn closes_nothing(&self, ticket: Ticket) -> bool {
-        let is_last = |name: &Name| {
-            self.queue_of(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
-        };
-        !self.may_be_in_the_way(ticket)
-            && self.waiter(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
     }
 }

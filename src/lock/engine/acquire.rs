@@ -4,6 +4,7 @@ use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
 
 impl Locks {
@@ -20,23 +21,23 @@ impl Locks {
             }
         }
         let mut own = None;
-        if self.waiting.has_queues() {
-            own = self.own_wait(turn, names, request);
+        if !self.waiting.waits.is_empty() {
+            own = self.settle_own_wait(turn, names, request);
             for &name in names {
                 self.settle_queue(turn, name);
             }
-            own = own.filter(|&own| self.waiting.has_not_ended(own));
+            own = own.filter(|&own| self.waiting.waits.get(own).is_some_and(Waiter::has_not_ended));
             if let Some(own) = own {
-                names.iter().for_each(|&name| self.end_overdue_behind(turn, name, own));
+                names.iter().for_each(|&name| self.outcomes().end_overdue_behind(turn, name, own));
             }
         }
         if let &[name] = names {
-            let in_turn = self.waiting.would_come_first(name, own);
+            let in_turn = self.waiting.queues.would_come_first(name, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            return self.take_or_wait(turn, &[Part { name, fit }], request, own);
+            return self.take_or_wait(turn, names, &[Part { name, fit }], request, own);
         }
         let parts = self.parts(turn, names, request, own)?;
-        self.take_or_wait(turn, &parts, request, own)
+        self.take_or_wait(turn, names, &parts, request, own)
     }
 
     /// How each of the locks fits this request, whose owner waits by `own`: as if that were in no queue.
@@ -49,7 +50,7 @@ impl Locks {
     ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.waiting.would_come_first(name, own);
+            let in_turn = self.waiting.queues.would_come_first(name, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
             parts.push(Part { name, fit });
         }
@@ -60,6 +61,7 @@ impl Locks {
     fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
         parts: &[Part<'_>],
         request: &Request<'_>,
         own: Option<Ticket>,
@@ -85,17 +87,16 @@ impl Locks {
             if request.patience == Patience::Try || self.limits.drain {
                 return Ok(self.count_busy());
             }
-            return self.wait(turn, parts, request, own);
+            return self.wait(turn, (names, parts), request, own);
         }
         let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
-        if own.is_some() {
-            let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-            self.end_place_for(own, &names);
+        if let Some(own) = own {
+            self.end_if_its_owner_goes_on(turn, own);
         }
         for part in parts {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
             if let Some(own) = own
-                && let Some(queue) = self.waiting.queue(part.name)
+                && let Some(queue) = self.waiting.queues.get_mut(part.name)
                 && queue.contains(own)
             {
                 queue.touch();
@@ -109,7 +110,7 @@ impl Locks {
     /// Does the owner wait, by this request of its, for any lock but these?
     fn waits_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
         let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
-        let own = own.and_then(|own| self.waiting.waiter(own));
+        let own = own.and_then(|own| self.waiting.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }
 }

@@ -25,7 +25,7 @@ impl Locks {
             LockState::Free => return Ok(0),
             LockState::Exclusive { owner, deadline } => {
                 let entry = self.holds.ledger(name.db).of(name.key, owner, Hold::Exclusive);
-                let is_ours = entry.is_some_and(|entry| entry.numbered);
+                let is_ours = entry.is_some_and(|entry| entry.fence().is_some());
                 if deadline.is_none() && !is_ours && !force {
                     return Ok(0);
                 }

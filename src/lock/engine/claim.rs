@@ -9,15 +9,13 @@ use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::Waiter;
 use crate::lock::words::{Hold, Name, NameRef, Ticket};
 
 impl Locks {
     /// The place that this hold is offered to: its owner has yet to claim it.
     #[inline]
     pub(in crate::lock) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {
-        entry.delivery.offered_to().filter(|&ticket| self.waiting.is_place(ticket))
+        entry.delivery.offered_to().filter(|&ticket| self.waiting.waits.is_place(ticket))
     }
 
     /// The place that the hold of this owner is offered to, which holds the lock so.
@@ -27,27 +25,14 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) -> Option<Ticket> {
-        let entry = self.waiting.has_places().then(|| self.holds.entry(name, owner, hold));
+        let entry = self.waiting.waits.has_places().then(|| self.holds.entry(name, owner, hold));
         self.claim_of(&entry.flatten()?)
-    }
-
-    /// Ends the owner's wait if it is a place, also one that sleeps, for any of these locks: the owner has come to hold
-    /// them.
-    pub(in crate::lock) fn end_place_for(&mut self, own: Option<Ticket>, names: &[NameRef<'_>]) {
-        let waiter = own.and_then(|own| self.waiting.waiter(own));
-        let is_over = |place: &Waiter| {
-            let is_held = |name: &Name| names.contains(&name.borrow());
-            place.place.is_some() && place.names.iter().any(is_held)
-        };
-        if let Some(own) = own.filter(|_| waiter.is_some_and(is_over)) {
-            let moved_up = self.end_place(own, Ended::ByItsOwner);
-            self.waiting.settle_later(moved_up);
-        }
     }
 
     /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that asks again.
     pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
-        let Some(waiter) = self.waiting.waiter(ticket).filter(|waiter| waiter.is_granted()) else {
+        let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
+        else {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -55,7 +40,7 @@ impl Locks {
         if held.len() == names.len() {
             return;
         }
-        self.lose_grant(ticket);
+        self.outcomes().lose_grant(ticket);
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Released);
@@ -84,10 +69,11 @@ impl Locks {
 
     /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
     pub(in crate::lock) fn end_overdue_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
-        let Some(waiter) = self.waiting.waiter(ticket).filter(|waiter| waiter.is_granted()) else {
+        let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
+        else {
             return;
         };
-        let Some(place) = &waiter.place else {
+        let Some(place) = waiter.place() else {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -108,12 +94,14 @@ impl Locks {
             turn.keys.announce(name, LockEvent::Expired);
             self.end_hold(turn, name, &owner, hold);
         }
-        self.lose_grant(ticket);
+        self.outcomes().lose_grant(ticket);
         if self.end_if_its_owner_goes_on(turn, ticket) {
             return;
         }
-        if !is_unheard && self.waiting.places().end_of(0, time) > turn.now.ms() {
-            self.waiting.wake(ticket);
+        // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
+        if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
+            names.iter().for_each(|name| self.take_stock(turn, name.borrow()));
+            _ = self.wake(turn, ticket);
         }
     }
 }

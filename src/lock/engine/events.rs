@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::log::line::Reason;
-use crate::lock::waiting::place::Ending;
+use crate::lock::waiting::place::end::Ending;
 use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
 
 impl Locks {
@@ -15,7 +15,7 @@ impl Locks {
     /// on, and the lock is settled in the next [`tick`](Self::tick).
     pub fn touched(&mut self, name: Name, now: Now) {
         self.end_by_wall(name.borrow(), now);
-        self.waiting.note(name);
+        self.waiting.queues.note(name);
     }
 
     /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
@@ -25,7 +25,7 @@ impl Locks {
             self.holds.wall_mut().set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
-            self.waiting.note_all_of(None);
+            self.waiting.queues.note_all_of(None);
         }
     }
 
@@ -38,13 +38,13 @@ impl Locks {
         if are_lost && has_expired {
             self.outbox.expired.push_back(name.clone());
         }
-        self.waiting.note(name);
+        self.waiting.queues.note(name);
     }
 
     /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
     pub fn flushed(&mut self, db: Option<Db>) {
         self.holds.forget_all_of(db);
-        self.waiting.note_all_of(db);
+        self.waiting.queues.note_all_of(db);
     }
 
     /// Two databases were swapped. Their holds are forgotten, as by a restart: the keys say who holds their locks.
@@ -87,12 +87,12 @@ impl Locks {
             self.waiting.end_places(Ending::All);
         }
         if limits.max_sharers != self.limits.max_sharers {
-            self.waiting.note_all_of(None);
+            self.waiting.queues.note_all_of(None);
         }
         self.limits = limits;
         self.log.set_most(limits.log_max_len);
         if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
-            self.waiting.note_all_of(None);
+            self.waiting.queues.note_all_of(None);
         }
     }
 
@@ -100,13 +100,13 @@ impl Locks {
     /// waiters are sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        let returns = std::mem::take(&mut self.returns);
+        let returns = std::mem::take(&mut self.offers.returns);
         self.holds.discard(returns.len(), returns.into_iter());
-        let noted = self.waiting.take_noted();
+        let noted = self.waiting.queues.take_noted();
         self.holds.discard(noted.len(), noted.into_iter());
         self.waiting.end_places(Ending::All);
-        self.waiting.send_all_away();
-        self.send_some_away(&mut Budget::of(Budget::PORTION));
+        self.waiting.waits.send_all_away();
+        self.outcomes().send_some_away(&mut Budget::of(Budget::PORTION));
     }
 
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].

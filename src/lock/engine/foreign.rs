@@ -1,7 +1,7 @@
 //! What is remembered of holds that this server has not granted, once a command comes across them.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, Entry, Tally};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
@@ -16,15 +16,12 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
-        if self.holds.ledger(name.db).is_told(name.key, owner, hold) {
-            return;
-        }
         match self.holds.entry(name, owner, hold) {
             // The grant of a place is claimed only by a command that returns its number.
-            Some(entry) if self.claim_of(&entry).is_some() => {}
+            Some(entry) if entry.delivery.is_told() || self.claim_of(&entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
-                self.holds.ledger(name.db).set(name.key, owner, hold, entry);
+                self.holds.ledger(name.db).set(name.key, owner, entry);
             }
             None => self.remember_foreign(turn, name, owner, hold),
         }
@@ -46,20 +43,9 @@ impl Locks {
             self.forget_removed(turn, name);
             share = turn.keys.share_of(name, owner);
         }
-        let entry = Entry {
-            number: 0,
-            numbered: false,
-            slot: self.clock.slot(name.key).into(),
-            since: turn.now.ms(),
-            end: share.and_then(|share| share.deadline).into(),
-            by_wall: true,
-            missing: false,
-            client: 0,
-            tied: Tied::No,
-            delivery: Delivery::TOLD,
-            tally: Tally::Uncounted,
-        };
-        let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);
+        let (until, slot) = (share.and_then(|share| share.deadline), self.clock.slot(name.key));
+        let entry = Entry::foreign(until, slot, Tally::Uncounted, turn.now);
+        let others = self.holds.ledger(name.db).put(name.key, owner, hold, entry);
         self.record_lost(name, Reason::Overwritten, &others, turn.now);
     }
 }

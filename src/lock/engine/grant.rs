@@ -2,13 +2,12 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Delivery, Entry, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
-use crate::lock::words::{Fence, Hold, Ms, NameRef, Terms};
+use crate::lock::words::{Fence, Hold, NameRef, Terms};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
@@ -45,26 +44,20 @@ impl Locks {
                     self.forget_expired(turn, name);
                 }
             }
-            let (hold, end, is_moved) = self.write(turn, part, terms, claim.is_some());
+            let (hold, end) = self.write(turn, part, terms, claim.is_some());
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            if hold == Hold::Shared {
-                self.update_share(turn, name, terms.owner);
-            }
             if known.is_some() {
                 if let Some(mut entry) = self.holds.ledger(name.db).of(name.key, terms.owner, hold)
                 {
-                    if is_moved {
-                        (entry.end, entry.by_wall) = (end.into(), false);
-                    }
-                    self.renew_entry(name, hold, entry, terms, news);
+                    entry.end = end.by_our_clock().map_or(entry.end, End::ours);
+                    self.renew_entry(name, entry, terms, news);
                 }
             } else {
-                let end = (end, is_moved);
                 self.remember(turn, name, (fit, hold, fence), end, terms, news);
             }
         }
         for place in claimed {
-            self.end_place(place, Ended::Claimed);
+            self.outcomes().end_claimed(place);
         }
         number.unwrap_or_default()
     }
@@ -91,32 +84,24 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         (fit, hold, fence): (Fit, Hold, Fence),
-        (end, is_ours): (Option<Ms>, bool),
+        end: End,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        // The end of a hold that ends by the wall clock is not remembered: the key has it.
-        let end = end.filter(|_| is_ours || hold == Hold::Shared);
         let slot = self.clock.slot(name.key);
         let goes_on = matches!(fit, Fit::Held { .. });
         let ledger = self.holds.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
-            (entry.number, entry.numbered) = (fence, true);
-            entry.since = turn.now.ms();
-            if is_ours {
-                (entry.end, entry.by_wall) = (end.into(), false);
-            }
-            return self.renew_entry(name, hold, entry, terms, news);
+            (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
+            entry.end = end.by_our_clock().map_or(entry.end, End::ours);
+            return self.renew_entry(name, entry, terms, news);
         }
         let entry = Entry {
-            number: fence,
-            numbered: true,
-            slot: slot.into(),
+            number: Number::granted(fence),
+            end,
+            slot,
             since: turn.now.ms(),
-            end: end.into(),
-            by_wall: !is_ours,
-            missing: false,
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.
@@ -132,24 +117,18 @@ impl Locks {
                 }
                 _ => Tally::Uncounted,
             },
+            is_wanted: false,
         };
+        let others = ledger.put(name.key, terms.owner, hold, entry);
         match fit {
-            Fit::Open { keeps } => {
-                let others = ledger.write(name.key, terms.owner, hold, entry);
-                if keeps.is_none() {
-                    // Earlier holds that no event has reported as ended must have expired.
-                    self.record_expired(turn, name, &others);
-                }
-            }
-            _ => {
-                let others = ledger.write(name.key, terms.owner, hold, entry);
-                self.record_lost(name, Reason::Overwritten, &others, turn.now);
-                return;
-            }
+            Fit::Open { keeps: Some(_) } => {}
+            // Earlier holds that no event has reported as ended must have expired.
+            Fit::Open { keeps: None } => self.record_expired(turn, name, &others),
+            _ => return self.record_lost(name, Reason::Overwritten, &others, turn.now),
         }
         if fit == (Fit::Open { keeps: None }) {
             count(&mut self.counts.acquired, 1);
-            self.waiting.classes_mut().count_grant(name.key);
+            self.waiting.waits.listed.classes.count_grant(name.key);
         }
         turn.keys.announce(name, LockEvent::Acquired);
     }
@@ -159,44 +138,43 @@ impl Locks {
     fn renew_entry(
         &mut self,
         name: NameRef<'_>,
-        hold: Hold,
         mut entry: Entry,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        let (owner, client) = (terms.owner, terms.client);
-        let ledger = self.holds.ledger(name.db);
         if !entry.delivery.is_told() {
             entry.delivery = news;
         }
-        ledger.set(name.key, owner, hold, entry);
-        ledger.tie(name.key, owner, hold, client, terms.session);
+        entry.tie_to(terms.client, terms.session);
+        self.holds.ledger(name.db).set(name.key, terms.owner, entry);
     }
 
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
     /// asked for. The end of a hold that is only now `claimed` was the time by which to claim it, and is not kept.
-    /// Returns how the owner holds the lock then, until when, and whether anything was written.
+    /// Returns how the owner holds the lock then, and its end: ours, if it was written.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
         Part { name, fit }: Part<'_>,
         terms: &Terms<'_>,
         claimed: bool,
-    ) -> (Hold, Option<Ms>, bool) {
+    ) -> (Hold, End) {
         let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
         match fit {
             Fit::Held { hold, until } => {
                 let entry = self.holds.entry(name, owner, hold);
                 if !claimed && until.is_some_and(|until| until >= wanted) {
                     // WAIT goes by what its own connection has written last, so this one has to write something.
-                    if entry.is_some_and(|entry| entry.client != terms.client && !entry.by_wall) {
+                    if entry.is_some_and(|entry| {
+                        entry.client != terms.client && entry.end.by_our_clock().is_some()
+                    }) {
                         turn.keys.repeat_deadline(name);
                     }
-                    return (hold, until, false);
+                    return (hold, End::key(until));
                 }
                 turn.prolong(name, owner, hold, wanted);
                 self.holds.note_written(name, hold, wanted, turn.now);
-                (hold, Some(wanted), true)
+                (hold, End::ours(wanted))
             }
             Fit::Open { keeps } => {
                 let kept =
@@ -207,10 +185,10 @@ impl Locks {
                     Hold::Shared => turn.keys.share(name, owner, deadline),
                 }
                 self.holds.note_written(name, hold, deadline, turn.now);
-                (hold, Some(deadline), true)
+                (hold, End::ours(deadline))
             }
             // Not reached: requests that have to wait are not granted.
-            Fit::Shut { .. } => (terms.mode.hold(), None, false),
+            Fit::Shut { .. } => (terms.mode.hold(), End::Key(None)),
         }
     }
 }

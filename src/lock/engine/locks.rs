@@ -1,10 +1,8 @@
 //! All locks of a server.
 
-use std::collections::BTreeSet;
-
 use crate::lock::deadlock::steps::Allowance;
 use crate::lock::engine::outbox::Outbox;
-use crate::lock::engine::take_back::Return;
+use crate::lock::engine::outcomes::Offers;
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Ledger;
@@ -13,8 +11,7 @@ use crate::lock::log::LossLog;
 use crate::lock::stats::{Counts, Remembered, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret, Ticket};
+use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret};
 
 /// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
 /// then say who holds a lock.
@@ -22,11 +19,7 @@ use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret, Ticket};
 pub struct Locks {
     pub(in crate::lock) holds: Holds,
     pub(in crate::lock) waiting: Waiting,
-    /// Clients whose connections have closed, and whose tied holds have still to be ended.
-    pub(in crate::lock) closed: BTreeSet<u64>,
     pub(in crate::lock) clock: FencingClock,
-    /// Holds that may have to be given back, by when to look at each.
-    pub(in crate::lock) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing is put off, because the server has refused it.
     pub(in crate::lock) put_off: Option<Ms>,
     pub(in crate::lock) limits: Limits,
@@ -37,11 +30,7 @@ pub struct Locks {
     pub(in crate::lock) outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
-    /// Waiters that have ended as if their grants had been delivered, until it is known whether their connections
-    /// outlive the turn of the server's loop.
-    pub(in crate::lock) unconfirmed: Vec<(Ticket, Waiter)>,
-    /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
-    pub(in crate::lock) replied: Vec<Ticket>,
+    pub(in crate::lock) offers: Offers,
 }
 
 impl Locks {
@@ -49,9 +38,7 @@ impl Locks {
         Self {
             holds: Holds::new(secret),
             waiting: Waiting::new(secret),
-            closed: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
-            returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
             searches: Allowance::new(),
@@ -59,19 +46,18 @@ impl Locks {
             log: LossLog::new(Limits::DEFAULT.log_max_len, secret),
             outbox: Outbox::default(),
             quarantined_until: None,
-            unconfirmed: Vec::new(),
-            replied: Vec::new(),
+            offers: Offers::default(),
         }
     }
 
     /// Does this key matter: is there a hold in the ledger, or a queue?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
-        self.waiting.is_waited_for(name) || self.holds.know(name)
+        self.waiting.queues.contains(name) || self.holds.know(name)
     }
 
     /// Are there no holds and no queues in this database, or without one in any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        self.holds.remember_nothing(db) && !self.waiting.has_queue_in(db)
+        self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
@@ -88,13 +74,6 @@ impl Locks {
     pub(in crate::lock) fn may_write(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         turn.keys.may_write(name)
             && !(self.holds.may_miss_keys(turn.now) && self.holds.is_missing(name))
-    }
-
-    /// Tells the fencing clock that the slot of this key may have left.
-    pub(in crate::lock) fn slot_may_have_left(&mut self, key: &[u8]) {
-        if let Some(slot) = self.clock.slot(key) {
-            self.clock.slot_may_have_left(slot);
-        }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -142,11 +121,8 @@ impl Locks {
     /// How much is remembered. The time that this takes does not depend on the number of locks.
     pub fn remembered(&self) -> Remembered {
         let tasks = [
-            self.returns.len(),
+            self.offers.len(),
             self.outbox.len(),
-            self.unconfirmed.len(),
-            self.replied.len(),
-            self.closed.len(),
             self.holds.count_discarded(),
             self.holds.count(|ledger| ledger.has_to_sweep().into()),
         ];

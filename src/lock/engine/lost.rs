@@ -9,7 +9,6 @@ use crate::lock::log::Loss;
 use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Holders;
 use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now, Ticket};
 
 /// The present holder of a lock that another owner has lost.
@@ -44,10 +43,10 @@ impl Locks {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.classes().are_none() && former.entry.is_counted() {
-                let end = former.entry.end.get().map_or(now.ms(), |end| end.min(now.ms()));
+            if !self.waiting.waits.listed.classes.are_none() && former.entry.is_counted() {
+                let end = former.entry.end.known().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
+                self.waiting.waits.listed.classes.count_lost(name.key, reason, 1, Some(lasted));
             }
             if former.entry.tally != Tally::Lost {
                 self.log_loss(name, reason, former, 1, now);
@@ -58,9 +57,9 @@ impl Locks {
     /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
     fn record_kept(&mut self, name: NameRef<'_>, reason: Reason, former: Former, now: Now) {
         self.record_lost(name, reason, std::slice::from_ref(&former), now);
-        let Former { owner, hold, entry } = former;
+        let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(name.db).set(name.key, owner.bytes(), hold, entry);
+        self.holds.ledger(name.db).set(name.key, owner.bytes(), entry);
     }
 
     /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
@@ -71,11 +70,7 @@ impl Locks {
         lost: Vec<Lost>,
         now: Now,
     ) -> bool {
-        let any = |reason| lost.iter().any(|lost| lost.reason == reason);
-        let any_expired = any(Reason::Expired);
-        if any(Reason::Overwritten) {
-            self.waiting.set_holders(name, Holders::Free);
-        }
+        let any_expired = lost.iter().any(|lost| lost.reason == Reason::Expired);
         for Lost { former, reason } in lost {
             self.record_lost(name, reason, &[former], now);
         }
@@ -105,15 +100,9 @@ impl Locks {
         }
         let Former { owner, hold, entry } = former;
         let owner = owner.bytes();
-        let queue = self.waiting.queue_of(name);
+        let queue = self.waiting.queues.get(name);
         let ended = match reason {
-            Reason::Expired | Reason::Unclaimed => {
-                // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
-                let holder = queue.and_then(|queue| queue.holders().exclusive());
-                let known = holder.filter(|alone| *alone.owner == *owner);
-                let end = entry.end.get().or(known.and_then(|alone| alone.until));
-                end.map(|end| end.min(now.ms()))
-            }
+            Reason::Expired | Reason::Unclaimed => entry.end.known().map(|end| end.min(now.ms())),
             // Mostly this is found later.
             Reason::Overwritten => None,
             _ => Some(now.ms()),
@@ -140,7 +129,6 @@ impl Locks {
     pub(in crate::lock) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
         let lost = self.holds.ledger(name.db).take(name.key);
         self.record_lost(name, why, &lost, now);
-        self.waiting.set_holders(name, Holders::Free);
         lost.len()
     }
 
@@ -195,7 +183,7 @@ impl Locks {
         now: Now,
     ) {
         for name in names.iter().map(Name::borrow) {
-            if let Some(former) = self.holds.any_former(name, owner)
+            if let Some(former) = self.holds.former(name, owner)
                 && former.entry.delivery.offered_to() == Some(ticket)
             {
                 self.record_kept(name, Reason::Unclaimed, former, now);
@@ -213,14 +201,14 @@ impl Locks {
         owner: &[u8],
         with: Comeback,
     ) -> bool {
-        let remembered = self.holds.any_former(name, owner);
+        let remembered = self.holds.former(name, owner);
         let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
         if self.log.is_off() {
             return is_remembered;
         }
         // A share that another client has taken out must not count as expired when the key expires.
         self.forget_removed(turn, name);
-        if let Some(former) = self.holds.any_former(name, owner) {
+        if let Some(former) = self.holds.former(name, owner) {
             let is_over = match self.holds.look(turn, name) {
                 LockState::Free => true,
                 LockState::Shared { .. } if former.hold == Hold::Shared => {

@@ -11,6 +11,7 @@ pub mod grant;
 pub mod locks;
 pub mod lost;
 pub mod outbox;
+mod outcomes;
 mod own_wait;
 pub mod pass_on;
 pub mod release;

@@ -30,7 +30,8 @@ impl Locks {
         hold: Hold,
     ) -> Option<Entry> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
-            return self.drop_share(name, owner);
+            let ended = self.holds.ledger(name.db).remove(name.key, owner);
+            return ended.map(|former| former.entry);
         }
         turn.keys.remove(name);
         self.holds.ledger(name.db).forget(name.key, owner)

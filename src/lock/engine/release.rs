@@ -55,12 +55,12 @@ impl Locks {
         };
         let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
         count(counter, ended.as_ref().is_some_and(Entry::is_counted));
-        if !self.waiting.classes().are_none()
+        if !self.waiting.waits.listed.classes.are_none()
             && told
             && let Some(ended) = ended
         {
             let lasted = turn.now.ms().saturating_sub(ended.since);
-            (self.waiting.classes_mut()).count_released(name.key, lasted);
+            (self.waiting.waits.listed.classes).count_released(name.key, lasted);
         }
         Ok(told)
     }
@@ -94,12 +94,12 @@ impl Locks {
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        if self.returns.is_empty() {
+        if self.offers.returns.is_empty() {
             return;
         }
         let ledger = self.holds.ledger(name.db);
         let entry = ledger.of(name.key, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.missing) {
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
             ledger.forget(name.key, owner);
         }
     }

@@ -5,7 +5,6 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock};
 
 impl Locks {
@@ -36,15 +35,17 @@ impl Locks {
         }
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
-        if self.waiting.has_places() {
-            let own = names.first().and_then(|name| self.waiting.wait_of(owner, name.db));
-            self.end_place_for(own, names);
+        if self.waiting.waits.has_places()
+            && let Some(name) = names.first()
+            && let Some(own) = self.waiting.waits.wait_of(owner, name.db)
+        {
+            self.end_if_its_owner_goes_on(turn, own);
         }
         for &name in names {
             if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
                 if let Some(place) = self.claim_at(name, owner, hold) {
-                    self.end_place(place, Ended::Claimed);
+                    self.outcomes().end_claimed(place);
                 }
                 if hold == Hold::Shared {
                     self.make_room(turn, name);
@@ -53,9 +54,6 @@ impl Locks {
                 self.mark_told(turn, name, owner, hold);
                 self.holds.set_end(name, owner, hold, deadline, turn.now);
                 turn.keys.announce(name, LockEvent::Renewed);
-                if hold == Hold::Shared {
-                    self.update_share(turn, name, owner);
-                }
                 self.settle_queue(turn, name);
             }
         }

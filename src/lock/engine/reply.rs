@@ -1,9 +1,9 @@
-//! The end of a wait: the reply to its client, and whether the client has heard of its grant.
+//! The clients of waits: the reply to each, its end, and whether it has heard of its grant.
 
-use crate::lock::engine::locks::Locks;
+use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
-use crate::lock::waiting::queue::{State, WaitOutcome, Waiter};
+use crate::lock::waiting::waits::waiter::{State, WaitOutcome, Waiter};
 use crate::lock::words::Ticket;
 
 /// What the server knows of a waiter's client when the waiter ends.
@@ -17,28 +17,27 @@ pub struct End {
     pub replies_stay: bool,
 }
 
-impl Locks {
+impl<'l> Outcomes<'l> {
     /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
     /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
-    pub fn outcome(&mut self, handle: Ticket) -> Option<WaitOutcome<'_>> {
-        if let Some(is_to_be_told) = self.waiting.tell_replaced(handle) {
+    pub fn outcome(self, handle: Ticket) -> Option<WaitOutcome<'l>> {
+        let Self { waiting, counts, .. } = self;
+        if let Some(is_to_be_told) = waiting.waits.handles.tell_replaced(handle) {
             return is_to_be_told.then_some(WaitOutcome::Replaced);
         }
-        let ticket = self.waiting.wait_of_client(handle)?;
-        // Before its state is changed, since only a waiter in state `Waiting` is taken out of its queues.
-        self.waiting.end_wait(ticket);
-        let waiter = self.waiting.waiter_mut(ticket)?;
-        if waiter.state() == State::Waiting {
-            waiter.set_state(State::TimedOut);
-            count(&mut self.counts.wait_timeouts, 1);
+        let ticket = waiting.waits.wait_of_client(handle)?;
+        if waiting.waits.is_waiting(ticket) {
+            let moved_up = waiting.decide(ticket, State::TimedOut);
+            waiting.queues.settle_later(moved_up);
+            count(&mut counts.wait_timeouts, 1);
         }
-        if std::mem::replace(&mut waiter.replied, true) {
+        if !waiting.waits.take_reply(ticket) {
             return None;
         }
-        let waiter = self.waiting.waiter(ticket)?;
+        let waiter = waiting.waits.get(ticket)?;
         Some(match waiter.state() {
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
-            State::Denied => WaitOutcome::Denied(self.waiting.denial(ticket).unwrap_or_default()),
+            State::Denied => WaitOutcome::Denied(waiting.waits.denial(ticket).unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::NoUpgrade => WaitOutcome::NoUpgrade,
             State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {
@@ -50,18 +49,18 @@ impl Locks {
     /// The reply to this waiter is in its client's output buffer before the wait has ended. If it was granted
     /// its locks, that is confirmed once the turn of the server's loop is over.
     pub fn reply_stays(&mut self, handle: Ticket) {
-        let ticket = self.waiting.wait_of_client(handle);
+        let ticket = self.waiting.waits.wait_of_client(handle);
         let is_granted =
-            |&ticket: &Ticket| self.waiting.waiter(ticket).is_some_and(Waiter::is_granted);
-        self.replied.extend(ticket.filter(is_granted));
+            |&ticket: &Ticket| self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
+        self.offers.replied.extend(ticket.filter(is_granted));
     }
 
     /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
-        let ticket = self.waiting.wait_of_client(handle);
-        let waiter = ticket.and_then(|ticket| self.waiting.waiter(ticket));
+        let ticket = self.waiting.waits.wait_of_client(handle);
+        let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
         let decided = waiter.is_some_and(|waiter| waiter.state() != State::Waiting)
-            || self.waiting.is_replaced(handle);
+            || self.waiting.waits.handles.is_replaced(handle);
         if decided {
             self.outbox.to_reply.push(handle);
         }
@@ -72,23 +71,24 @@ impl Locks {
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, handle: Ticket, end: End) {
         // What becomes of a client that was replaced does not touch the wait.
-        if self.waiting.forget_replaced(handle) {
+        if self.waiting.waits.handles.forget_replaced(handle) {
             return;
         }
-        let Some(ticket) = self.waiting.wait_of_client(handle) else {
+        let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
             return;
         };
-        self.waiting.end_wait(ticket);
-        let Some(waiter) = self.waiting.forget(ticket) else {
+        let Some((waiter, moved_up)) = self.waiting.forget(ticket) else {
             return;
         };
+        self.waiting.queues.settle_later(moved_up);
         match waiter.state() {
             State::Granted(_) => {
-                let has_reply = waiter.replied && end.replies_stay && end.client_lives;
-                let heard = waiter.heard || !end.cut_off || has_reply;
+                let has_reply = waiter.is_replied() && end.replies_stay && end.client_lives;
+                let is_heard = waiter.is_heard();
+                let heard = is_heard || !end.cut_off || has_reply;
                 // The server may still close the connection in this turn of its loop, after the reply.
-                if heard && !waiter.heard {
-                    self.unconfirmed.push((ticket, waiter));
+                if heard && !is_heard {
+                    self.offers.unconfirmed.push((ticket, waiter));
                 } else {
                     self.grant_ended(ticket, &waiter, heard, end.client_lives);
                 }
@@ -97,15 +97,11 @@ impl Locks {
             // another server.
             State::Waiting if end.client_lives => {
                 for name in &*waiter.names {
-                    self.slot_may_have_left(&name.key);
+                    self.clock.key_may_have_left(&name.key);
                 }
             }
             _ => {}
         }
-    }
-
-    pub fn has_unconfirmed(&self) -> bool {
-        !self.unconfirmed.is_empty() || !self.replied.is_empty()
     }
 
     /// A turn of the server's loop is over, and all connections that it had to close in it are closed.
@@ -113,19 +109,17 @@ impl Locks {
     /// All of them at once, because in the next turn a connection may close after it has got its reply;
     /// there are no more of them than were granted in one turn.
     pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
-        let mut replied = std::mem::take(&mut self.replied);
+        let mut replied = std::mem::take(&mut self.offers.replied);
         for ticket in replied.drain(..) {
-            if let Some(waiter) = self.waiting.waiter_mut(ticket) {
-                waiter.heard = lives(waiter.client);
-            }
+            self.waiting.waits.set_heard(ticket, &mut lives);
         }
-        keep_room(&mut self.replied, replied);
-        let mut ended = std::mem::take(&mut self.unconfirmed);
+        keep_room(&mut self.offers.replied, replied);
+        let mut ended = std::mem::take(&mut self.offers.unconfirmed);
         for (ticket, waiter) in ended.drain(..) {
             let lives = lives(waiter.client);
             self.grant_ended(ticket, &waiter, lives, lives);
         }
-        keep_room(&mut self.unconfirmed, ended);
+        keep_room(&mut self.offers.unconfirmed, ended);
     }
 
     /// Ends the delivery of a waiter's grant, which is given back unless it was `heard`.
@@ -141,10 +135,26 @@ impl Locks {
     /// anything.
     pub fn closed(&mut self, client: u64) -> bool {
         let any = self.holds.have_ties(client);
-        let any = any || self.waiting.place_tied_to(client).is_some();
+        let any = any || self.waiting.places.tied_to(client).is_some();
         if any {
-            self.closed.insert(client);
+            self.offers.closed.insert(client);
         }
         any
+    }
+
+    /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
+    /// not wait.
+    pub fn cannot_wait(&mut self, handle: Ticket) {
+        self.forget_client(handle);
+        count(&mut self.counts.busy, 1);
+    }
+
+    /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
+    pub fn forget_client(&mut self, handle: Ticket) {
+        if !self.waiting.waits.handles.forget_replaced(handle)
+            && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
+        {
+            self.give_up(ticket);
+        }
     }
 }

@@ -67,7 +67,7 @@ impl Locks {
                 let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
                 let claim = entry.and_then(|entry| self.claim_of(&entry));
-                let place = claim.and_then(|ticket| self.waiting.lease_of(ticket));
+                let place = claim.and_then(|ticket| self.waiting.waits.get(ticket)?.lease());
                 Holder {
                     left: left_until(deadline, now),
                     grant: entry.and_then(|entry| {
@@ -86,7 +86,7 @@ impl Locks {
                 }
             })
             .collect();
-        let (waiters, queue) = self.waiting.waiting(name, most, now);
+        let (waiters, queue) = self.waiting.report(name, most, now);
         let report = Report { hold, holders, count, waiters, queue };
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }

@@ -5,13 +5,12 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::stock::Seen;
 use crate::lock::holds::ledger::Delivery;
-use crate::lock::lock::LockState;
-use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::{Alone, Holders, State};
-use crate::lock::words::{Hold, Mode, Ms, NameRef, Terms, Ticket, after};
+use crate::lock::waiting::waits::waiter::State;
+use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 
 /// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,33 +51,34 @@ impl Locks {
 
     /// The rest of what there is to do for this lock follows in the next turn.
     fn settle_next_turn(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        self.waiting.look_by(name, turn.now.plus(1));
+        self.waiting.queues.look_by(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
 
     /// Settles one lock, and none of those in whose queues a waiter moves up by that.
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         turn.budget.draw(SETTLE);
+        self.waiting.note_stall(turn.now);
         // Each round grants the lock to one waiter, or replies to some that hold it already or may not
         // have it. The first round is never put off.
         loop {
             match self.serve_one(turn, name) {
                 // None is left that it could be granted to.
-                Served::Through if self.waiting.queue_of(name).is_none() => return,
+                Served::Through if !self.waiting.queues.contains(name) => return,
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
                 Served::Held(until) => {
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
                 Served::Waits => {
-                    if self.waiting.queue(name).is_some() {
+                    if self.waiting.queues.contains(name) {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
                 }
                 Served::Refused => {
-                    self.slot_may_have_left(name.key);
-                    self.waiting.retry_later(name, turn.now);
+                    self.clock.key_may_have_left(name.key);
+                    self.waiting.queues.retry_later(name, turn.now);
                     return self.take_stock(turn, name);
                 }
             }
@@ -93,48 +93,29 @@ impl Locks {
         if !turn.keys.can_open(name) {
             return Served::Refused;
         }
-        let now = turn.now;
         self.meet(turn, name);
-        match self.holds.look(turn, name) {
-            LockState::NoLock => {
-                self.lose_all(name, Reason::Overwritten, now);
-                Served::Waits
-            }
-            LockState::Free => {
-                if self.holds.outlasts_hold(turn, name) {
-                    self.waiting.set_holders(name, Holders::Free);
-                } else {
-                    self.forget_expired(turn, name);
-                }
-                self.serve_first(turn, name)
-            }
-            LockState::Shared { over, count, .. } => {
-                let alone = self.holds.ledger(name.db).forget_others(name.key, None);
-                self.record_lost(name, Reason::Overwritten, &alone, now);
-                if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
-                    self.make_room(turn, name);
-                }
-                let left = self.serve_sharers(turn, name, count);
+        match self.look(turn, name).0 {
+            Seen::NoLock => Served::Waits,
+            Seen::Free => self.serve_first(turn, name),
+            Seen::Shared { anew } => {
+                let left = if anew { self.serve_sharers(turn, name) } else { Served::Waits };
                 match self.serve_first(turn, name) {
                     Served::Waits => left,
                     seen => seen,
                 }
             }
-            LockState::Exclusive { owner, deadline } => {
-                self.set_holder(name, owner, deadline, now);
-                match self.waiting.wait_of_holder(name) {
-                    Some(ticket) => self.serve_holder(turn, name, ticket),
-                    None => deadline.map_or(Served::Waits, Served::Held),
-                }
-            }
+            Seen::Alone(until) => match self.waits_of_holders(turn.now, name).first() {
+                Some(&ticket) => self.serve_holder(turn, name, ticket),
+                None => until.map_or(Served::Waits, Served::Held),
+            },
         }
     }
 
     /// Serves those that wait for this lock and share it, which others have written. Returns what is left for the next
     /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
-    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) -> Served {
+    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let mut left = Served::Waits;
-        for ticket in self.update_holders(turn, name, count) {
+        for ticket in self.waits_of_holders(turn.now, name) {
             if turn.budget.is_spent() {
                 left = Served::Through;
                 break;
@@ -144,7 +125,7 @@ impl Locks {
             }
         }
         if left != Served::Waits
-            && let Some(queue) = self.waiting.queue(name)
+            && let Some(queue) = self.waiting.queues.get_mut(name)
         {
             queue.touch();
         }
@@ -155,9 +136,9 @@ impl Locks {
     /// waits for other locks too.
     fn serve_holder(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> Served {
         // The search begins with this lock: an upgrade is over, whatever else it waits for.
-        if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+        if let Some(waiter) = self.waiting.waits.get(ticket) {
             let here = waiter.names.iter().position(|one| one.borrow() == name);
-            waiter.shut_out_by = here.and_then(|at| u16::try_from(at).ok()).unwrap_or_default();
+            self.waiting.waits.shut_out_by(ticket, here.unwrap_or_default());
         }
         self.serve(turn, ticket, None)
     }
@@ -177,26 +158,25 @@ impl Locks {
     /// anything any more.
     fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let ticket = self.waiting.queue_of(name)?.first()?;
+            let ticket = self.waiting.queues.get(name)?.first()?;
             if turn.budget.is_spent() {
                 return Some(ticket);
             }
             let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) else {
                 return Some(ticket);
             };
-            turn.budget.draw(self.waiting.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
         }
     }
 
-    /// Is this the first waiter of a queue? If another one of its was concluded, the queue is settled next.
-    fn comes_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
-        let before = self.waiting.queue_of(name).and_then(|queue| queue.first());
+    /// The same, of the queue of another lock: if one of its waiters was concluded, it is settled next.
+    fn advance_elsewhere(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
+        let before = self.waiting.queues.get(name).and_then(|queue| queue.first());
         let first = self.advance_to_first(turn, name);
         if first != before {
             turn.settling.push(name.keep());
         }
-        first == Some(ticket)
+        first
     }
 
     /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
@@ -206,19 +186,18 @@ impl Locks {
         ticket: Ticket,
         first_of: Option<NameRef<'_>>,
     ) -> Served {
-        if !self.waiting.is_waiting(ticket) {
+        if !self.waiting.waits.is_waiting(ticket) {
             return Served::Waits;
         }
         if let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) {
-            turn.budget.draw(self.waiting.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
             return Served::Through;
         }
-        let Some(waiter) = self.waiting.waiter(ticket) else {
+        let Some(waiter) = self.waiting.waits.get(ticket) else {
             return Served::Waits;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let terms = self.waiting.terms_of(waiter, &owner, self.limits.claim_time, turn.now);
+        let terms = self.waiting.places.terms_of(waiter, &owner, self.limits.claim_time, turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
@@ -230,11 +209,10 @@ impl Locks {
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
-            let in_turn = known.is_some() || self.comes_first(turn, name, ticket);
+            let in_turn = known.is_some() || self.advance_elsewhere(turn, name) == Some(ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.is_some_and(Fit::is_upgrade) {
-                turn.budget.draw(self.waiting.reply_cost(ticket));
                 self.conclude(turn, ticket, State::NoUpgrade);
                 return Served::Through;
             }
@@ -242,15 +220,13 @@ impl Locks {
                 if !turn.keys.can_open(name) {
                     return Served::Refused;
                 }
-                if let Some(waiter) = self.waiting.waiter_mut(ticket) {
-                    waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
-                }
+                self.waiting.waits.shut_out_by(ticket, place);
                 return Served::Waits;
             };
             parts.push(Part { name, fit });
         }
         let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
-        if self.waiting.is_place(ticket) && !parts.iter().all(is_open) {
+        if self.waiting.waits.is_place(ticket) && !parts.iter().all(is_open) {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
@@ -267,17 +243,16 @@ impl Locks {
     /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
     /// concludes it as denied and returns true.
     fn conclude_if_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
-        let Some(waiter) = self.waiting.waiter(ticket) else {
+        let Some(waiter) = self.waiting.waits.get(ticket) else {
             return false;
         };
-        let Some(denial) = waiter.denial(turn, self.waiting.client_of(ticket)) else {
+        let Some(denial) = waiter.denial(turn, self.waiting.waits.client_of(ticket)) else {
             return false;
         };
         // No reply is sent to the owner of a place.
-        if !self.waiting.is_place(ticket) {
-            self.waiting.deny(ticket, denial);
+        if !self.waiting.waits.is_place(ticket) {
+            self.waiting.waits.deny(ticket, denial);
         }
-        turn.budget.draw(self.waiting.reply_cost(ticket));
         self.conclude(turn, ticket, State::Denied);
         true
     }
@@ -300,49 +275,44 @@ impl Locks {
         let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
         let granted = || parts.iter().filter(is_new);
         count(&mut self.counts.acquired_after_wait, granted().count());
-        if let Some(waiter) = self.waiting.waiter(ticket) {
+        if let Some(waiter) = self.waiting.waits.get(ticket) {
             let waited = turn.now.micros().saturating_sub(waiter.since.micros());
             self.counts.waits.add(waited);
             for part in granted() {
-                self.waiting.classes_mut().count_wait(part.name.key, waited);
+                self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
             }
         }
         self.conclude(turn, ticket, State::Granted(fence));
         let until = turn.now.plus(terms.ttl);
         self.waiting.begin_claim(ticket, until);
-        // It was written just now, and need not be looked at once more.
-        let Some(waiter) = self.waiting.waiter(ticket) else {
-            return;
-        };
-        let (owner, print) = (Rc::clone(&waiter.owner), waiter.print);
-        for part in granted().filter(|_| terms.mode == Mode::Exclusive) {
-            let alone = Alone { owner: Rc::clone(&owner), print, until: Some(until) };
-            self.waiting.set_holders(part.name, Holders::One(alone));
-        }
     }
 
     /// A waiter for this lock, which was free or shared, is through. Returns until when the lock is now held alone,
     /// if it is: nothing else can be served then.
-    fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
-        let alone = self.waiting.queue_of(name)?.holders().exclusive()?;
-        Some(Served::Held(alone.until?))
+    fn passed_on(&mut self, name: NameRef<'_>) -> Option<Served> {
+        self.waiting.queues.get(name)?;
+        let held = self.holds.ledger(name.db).want(name.key)?;
+        Some(Served::Held(held.alone()?.entry.end.known()?))
     }
 
     /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other
     /// queues settled next.
     fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
-        let Some(waiter) = self.waiting.waiter(ticket) else {
+        let Some(waiter) = self.waiting.waits.get(ticket) else {
             return;
         };
         let names = Rc::clone(&waiter.names);
-        let moved_up = self.decide(ticket, outcome);
+        // What a grant costs is drawn where it is made.
+        if !matches!(outcome, State::Granted(_)) {
+            turn.budget.draw(waiter.reply_cost());
+        }
+        let moved_up = self.outcomes().decide(ticket, outcome);
         if names.len() == 1 {
             return;
         }
         if matches!(outcome, State::Granted(_)) {
             // What the owner held already may end at another time.
-            let queues =
-                (names.iter()).filter(|name| self.waiting.queue_of(name.borrow()).is_some());
+            let queues = (names.iter()).filter(|name| self.waiting.queues.contains(name.borrow()));
             turn.settling.extend(queues.cloned());
         } else {
             turn.settling.extend(moved_up);
@@ -352,10 +322,10 @@ impl Locks {
     /// Settles a lock, if it has a queue, and then the locks in whose queues a waiter has moved up.
     #[inline]
     pub(in crate::lock) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if !self.waiting.has_queues() {
+        if self.waiting.queues.is_empty() {
             return;
         }
-        if self.waiting.queue(name).is_some() {
+        if self.waiting.queues.contains(name) {
             self.settle_one(turn, name);
         }
         self.settle_moved_up(turn);

@@ -1,79 +1,158 @@
-//! What a queue remembers of its lock: its holders, and when to look again.
+//! Who holds a lock that has a queue: the record is brought into accord with the key, with what other clients have
+//! written too, because the search for deadlocks goes by the records. In a cluster a command can't read keys of other
+//! slots.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
-
+use crate::lock::deadlock::Holders;
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::{Entry, Former};
+use crate::lock::holds::Holds;
+use crate::lock::holds::ledger::held::Held;
+use crate::lock::holds::ledger::{Former, Token};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::{Alone, Holders};
-use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
+use crate::lock::words::{Hold, Ms, NameRef, Now, Ticket, after, earlier, is_over};
+
+/// Who holds a lock that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lock) enum Seen {
+    NoLock,
+    Free,
+    /// One owner alone, until then.
+    Alone(Option<Ms>),
+    /// Owners that share it. Were they read anew? Then some of them may wait for it too.
+    Shared {
+        anew: bool,
+    },
+}
 
 impl Locks {
-    /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
-    /// by itself.
+    /// Looks at a lock, and has its record say who holds it now; if it has a queue, also of owners that this server knows
+    /// nothing of. Forgets what is over or was overwritten. Returns when that may change by itself, too.
+    pub(in crate::lock) fn look(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> (Seen, Option<Ms>) {
+        let now = turn.now;
+        // Of a key that can't be opened nothing is known.
+        if !turn.keys.can_open(name) {
+            return (Seen::NoLock, None);
+        }
+        let lock = self.holds.look(turn, name);
+        let next = lock.next_change();
+        let (owner, deadline) = match lock {
+            LockState::NoLock => {
+                self.lose_all(name, Reason::Overwritten, now);
+                // It may expire too.
+                let next = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
+                return (Seen::NoLock, next);
+            }
+            LockState::Free => {
+                if !self.holds.outlasts_hold(turn, name) {
+                    self.forget_expired(turn, name);
+                }
+                return (Seen::Free, None);
+            }
+            LockState::Shared { count, over, .. } => {
+                let alone = self.holds.ledger(name.db).forget_others(name.key, None);
+                self.record_lost(name, Reason::Overwritten, &alone, now);
+                if over > 0
+                    && self.waiting.queues.get_mut(name).is_some()
+                    && turn.keys.may_write(name)
+                {
+                    self.make_room(turn, name);
+                }
+                let anew = self.look_at_sharers(turn, name, count, over);
+                return (Seen::Shared { anew }, next);
+            }
+            LockState::Exclusive { owner, deadline } => (Token::from(owner), deadline),
+        };
+        let (owner, slot) = (owner.bytes(), self.clock.slot(name.key));
+        let is_wanted = self.waiting.queues.get(name).is_some();
+        let ledger = self.holds.ledger(name.db);
+        let others = match is_wanted {
+            true => ledger.see(name.key, (owner, Hold::Exclusive), deadline, slot, now),
+            false => ledger.forget_others(name.key, Some(owner)),
+        };
+        if is_wanted {
+            ledger.want(name.key);
+        }
+        self.record_lost(name, Reason::Overwritten, &others, now);
+        (Seen::Alone(deadline), next)
+    }
+
+    /// Reads the sharers of a lock that has a queue, unless they are known already. Returns whether they were read.
+    fn look_at_sharers(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        count: usize,
+        over: usize,
+    ) -> bool {
+        let Some(queue) = self.waiting.queues.get_mut(name) else {
+            return false;
+        };
+        let is_stale = queue.take_stale();
+        self.holds.ledger(name.db).want(name.key);
+        // They are not listed: the search for deadlocks knows those alone that were granted here.
+        if self.limits.are_too_many(count) {
+            return false;
+        }
+        let known = self.holds.ledger(name.db).count_shares(name.key);
+        let anew = is_stale || (known != count && known != count.saturating_add(over));
+        if anew {
+            let mut sharers = Vec::with_capacity(count);
+            self.holds.each_sharer(turn, name, &mut |owner, ends| {
+                sharers.push((Token::from(owner), ends.own));
+                true
+            });
+            let slot = self.clock.slot(name.key);
+            let ledger = self.holds.ledger(name.db);
+            for (owner, until) in sharers {
+                ledger.see(name.key, (owner.bytes(), Hold::Shared), until, slot, turn.now);
+            }
+            ledger.want(name.key);
+            self.forget_removed(turn, name);
+        }
+        anew
+    }
+
+    /// Looks at a lock that has a queue, and sets the alarm for when that may change by itself.
     pub(in crate::lock) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.waiting.queue(name).is_none() {
+        if self.waiting.queues.get_mut(name).is_none() {
             return;
         }
-        let now = turn.now;
-        let lock = self.holds.look(turn, name);
-        let (is_no_lock, mut alarm) = (lock == LockState::NoLock, lock.next_change());
-        let mut waits = Vec::new();
-        match lock {
-            LockState::Free => self.waiting.set_holders(name, Holders::Free),
-            LockState::NoLock => {
-                self.waiting.set_holders(name, Holders::Free);
-                // It may expire too.
-                alarm = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
-            }
-            LockState::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
-            LockState::Shared { count, .. } => waits = self.update_holders(turn, name, count),
-        }
-        self.write_down(turn, name, is_no_lock, alarm);
-        // The next look must find them again.
-        if !waits.is_empty()
-            && let Some(queue) = self.waiting.queue(name)
+        let (seen, alarm) = self.look(turn, name);
+        self.write_down(turn, name, seen == Seen::NoLock, alarm);
+        // The next look must find those that wait for it too.
+        if seen == (Seen::Shared { anew: true })
+            && !self.waits_of_holders(turn.now, name).is_empty()
+            && let Some(queue) = self.waiting.queues.get_mut(name)
         {
             queue.touch();
         }
     }
 
-    /// Reads the holders of a shared lock that has a queue, unless they are known already. Returns the waits of those
-    /// that wait for it too.
-    pub(in crate::lock) fn update_holders(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        count: usize,
-    ) -> Vec<Ticket> {
-        let are_too_many = self.limits.are_too_many(count);
-        let Some(queue) = self.waiting.queue(name) else {
+    /// The waits for this lock of owners that hold it.
+    pub(in crate::lock) fn waits_of_holders(&self, now: Now, name: NameRef<'_>) -> Vec<Ticket> {
+        let (Some(queue), Some(held)) = (self.waiting.queues.get(name), self.holds.held(name))
+        else {
             return Vec::new();
         };
-        let stale = queue.take_stale();
-        match queue.holders() {
-            _ if are_too_many => {
-                self.waiting.set_holders(name, Holders::TooMany(count));
-                return Vec::new();
-            }
-            Holders::Many(_) if !stale => return Vec::new(),
-            _ => {}
+        // The shorter of the two lists is gone through.
+        if held.len() <= queue.len() {
+            let owners = held.owners(now);
+            let waits = owners.flat_map(|owner| {
+                self.waiting.waits.waits_of(owner.bytes(), name.db).collect::<Vec<Ticket>>()
+            });
+            return waits.filter(|&ticket| queue.contains(ticket)).collect();
         }
-        let mut shares = BTreeMap::new();
-        self.holds.each_sharer(turn, name, &mut |owner, ends| {
-            shares.insert(Rc::from(owner), ends.own);
-            true
-        });
-        self.waiting.set_holders(name, Holders::Many(shares));
-        self.waiting.queue_of(name).map_or_else(Vec::new, |queue| {
-            let mut waits = self.waiting.waits_of_holders(queue, name.db, turn.now);
-            waits.retain(|&ticket| queue.contains(ticket));
-            waits
-        })
+        let holds = |ticket: &Ticket| {
+            let waiter = self.waiting.waits.get(*ticket);
+            waiter.is_some_and(|waiter| self.holds.include(name, &waiter.owner, now))
+        };
+        queue.iter().filter(holds).collect()
     }
 
     /// Remembers that a lock with a queue has been looked at, and sets its alarm: `alarm`, or earlier if
@@ -86,31 +165,7 @@ impl Locks {
         alarm: Option<Ms>,
     ) {
         let alarm = earlier(alarm, self.quarantine(turn.now));
-        self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
-    }
-
-    /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue.
-    pub(in crate::lock) fn update_share(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) {
-        if self.waiting.queue(name).is_none() {
-            return;
-        }
-        let share = turn.keys.share_of(name, owner);
-        let is_first = (self.waiting.queue(name))
-            .is_some_and(|queue| matches!(queue.holders(), Holders::Free));
-        if is_first
-            && let Some(share) = share
-            && turn.keys.look(name) == (Stored::Shared { count: 1 })
-        {
-            let shares = BTreeMap::from([(Rc::from(owner), share.deadline)]);
-            self.waiting.set_holders(name, Holders::Many(shares));
-        } else {
-            self.waiting.set_sharer(name, owner, share);
-        }
+        self.waiting.queues.looked_at(name, is_no_lock, alarm, turn.now);
     }
 
     /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
@@ -164,19 +219,10 @@ impl Locks {
             return self.forget_expired(turn, name);
         }
         turn.keys.unshare_over(name, &over);
-        let expired: Vec<Former> = (over.iter())
-            .filter_map(|owner| {
-                self.waiting.set_sharer(name, owner, None);
-                self.holds.ledger(name.db).take_share(name.key, owner)
-            })
-            .collect();
+        let ledger = self.holds.ledger(name.db);
+        let expired: Vec<Former> =
+            over.iter().filter_map(|owner| ledger.remove(name.key, owner)).collect();
         self.record_expired(turn, name, &expired);
-    }
-
-    /// Forgets the share of this owner, which has been removed from the key. Returns what was forgotten.
-    pub(in crate::lock) fn drop_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
-        self.waiting.set_sharer(name, owner, None);
-        self.holds.ledger(name.db).forget_share(name.key, owner)
     }
 
     /// Gives an expiry to a string that has none and that a client asks for as a lock, if `lock.orphan-ttl`
@@ -192,25 +238,19 @@ impl Locks {
             turn.keys.move_deadline(name, turn.now.plus(ttl));
         }
     }
+}
 
-    /// Remembers that this owner holds the lock alone, until `deadline`. If it is a new holder, the holds of
-    /// all other owners are forgotten as overwritten.
-    pub(in crate::lock) fn set_holder(
-        &mut self,
-        name: NameRef<'_>,
-        owner: &[u8],
-        deadline: Option<Ms>,
-        now: Now,
-    ) {
-        if self.waiting.set_end_of_holder(name, owner, deadline) {
-            return;
-        }
-        if self.waiting.queue(name).is_some() {
-            let print = self.waiting.print_of(owner);
-            let alone = Alone { owner: Rc::from(owner), print, until: deadline };
-            self.waiting.set_holders(name, Holders::One(alone));
-        }
-        let others = self.holds.ledger(name.db).forget_others(name.key, Some(owner));
-        self.record_lost(name, Reason::Overwritten, &others, now);
+impl Holders for Holds {
+    fn held(&self, lock: NameRef<'_>) -> Option<(Hold, usize)> {
+        Holds::held(self, lock).map(|held| (held.hold(), held.len()))
+    }
+
+    fn include(&self, lock: NameRef<'_>, owner: &[u8], now: Now) -> bool {
+        Holds::include(self, lock, owner, now)
+    }
+
+    fn each(&self, lock: NameRef<'_>, now: Now, visit: &mut dyn FnMut(&[u8])) {
+        let owners = Holds::held(self, lock).into_iter().flat_map(|held: &Held| held.owners(now));
+        owners.for_each(|owner| visit(owner.bytes()));
     }
 }

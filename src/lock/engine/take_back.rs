@@ -18,47 +18,25 @@ pub(in crate::lock) struct Return {
 }
 
 impl Locks {
-    /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
-    pub(in crate::lock) fn end_closed(&mut self, most: usize) {
-        let mut left = most;
-        while left > 0
-            && let Some(&client) = self.closed.first()
-        {
-            let before = left;
-            left = left.saturating_sub(self.end_places_of(client, left));
-            let (seen_to, ties) = self.holds.close(client, left);
-            left = left.saturating_sub(seen_to);
-            for (db, tie) in ties {
-                let (key, owner) = tie.key_and_owner();
-                let (key, owner) = (Rc::from(key), Rc::from(owner));
-                let name = Name { db, key };
-                self.returns.insert((0, Return { name, owner }));
-            }
-            if left == before {
-                self.closed.pop_first();
-            }
-        }
-    }
-
     /// Ends a hold and settles its lock, if it has to be given back and is still in the key.
     pub(in crate::lock) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
         let Return { name, owner } = &given_back;
         let name = name.borrow();
         if !turn.keys.can_open(name) {
-            self.returns.insert((turn.now.plus(PAUSE), given_back));
+            self.offers.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
         self.meet(turn, name);
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
-        let former = self.holds.former(name, owner, hold);
+        let former = self.holds.former(name, owner).filter(|former| former.hold == hold);
         let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };
         if !self.may_write(turn, name) {
             let again = turn.now.plus(PAUSE);
-            self.returns.insert((again, given_back));
+            self.offers.returns.insert((again, given_back));
             return;
         }
         let reason = if former.entry.delivery.is_unheard() {

@@ -6,7 +6,7 @@ use crate::lock::engine::take_back::Return;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::room::give_back_room;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Ms, Name, earlier};
 
 /// How many places and holds of closed connections a tick ends.
@@ -27,39 +27,41 @@ impl Locks {
     /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
         self.waiting.is_idle()
-            && self.returns.is_empty()
             && self.outbox.is_empty()
-            && self.unconfirmed.is_empty()
+            && self.offers.returns.is_empty()
+            && self.offers.unconfirmed.is_empty()
             && !self.has_backlog()
     }
 
     /// Is any work left that is done in portions and writes no key?
     fn has_backlog(&self) -> bool {
-        self.holds.have_to_clean_up() || !self.closed.is_empty() || self.waiting.has_to_send_away()
+        self.holds.have_to_clean_up()
+            || !self.offers.closed.is_empty()
+            || self.waiting.next_to_send_away().is_some()
     }
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting.first_client().is_some();
+        let sends_away = self.limits.drain && self.waiting.waits.listed.first_client().is_some();
         if sends_away
             || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
-            || self.waiting.places().have_work()
+            || self.waiting.places.have_work()
         {
             return Some(0);
         }
-        let time_up = self.waiting.next_time_up().map(|(until, _)| until);
-        let look = (self.waiting.has_places()).then(|| self.waiting.places().next_look());
+        let time_up = self.waiting.waits.listed.next_time_up().map(|(until, _)| until);
+        let look = (self.waiting.waits.has_places()).then(|| self.waiting.places.next_look());
         let time_up = earlier(time_up, look);
-        let writes = if self.waiting.has_noted() {
+        let writes = if self.waiting.queues.has_noted() {
             Some(0)
         } else {
-            let returns = self.returns.first().map(|&(at, _)| at);
-            let alarm = self.waiting.next_alarm();
+            let returns = self.offers.returns.first().map(|&(at, _)| at);
+            let alarm = self.waiting.queues.next_alarm();
             let alarm = earlier(
                 alarm,
-                earlier(self.holds.next_missing(), self.waiting.places().next_claim()),
+                earlier(self.holds.next_missing(), self.waiting.places.next_claim()),
             );
             earlier(alarm, returns)
         };
@@ -71,7 +73,7 @@ impl Locks {
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.waiting.begin_tick(turn);
         self.holds.clean_up(turn.now);
-        self.end_closed(TIES);
+        self.outcomes().end_closed(TIES);
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
         {
@@ -80,21 +82,20 @@ impl Locks {
             give_back_room(&mut self.outbox.expired);
         }
         if self.limits.drain {
-            self.waiting.send_all_away();
+            self.waiting.waits.send_all_away();
         }
-        self.send_some_away(&mut turn.budget);
+        self.outcomes().send_some_away(&mut turn.budget);
         self.see_to_places(turn);
         while !turn.budget.is_spent()
-            && let Some((until, ticket)) = self.waiting.next_time_up()
+            && let Some((until, ticket)) = self.waiting.waits.listed.next_time_up()
             && until <= turn.now.ms()
         {
-            turn.budget.draw(self.waiting.reply_cost(ticket));
-            if self.waiting.is_place(ticket) {
-                self.end_or_extend_lease(turn, ticket);
-                continue;
+            turn.budget.draw(self.waiting.waits.reply_cost(ticket));
+            if self.waiting.waits.is_place(ticket) {
+                self.outcomes().end_or_extend_lease(turn, ticket);
+            } else {
+                self.outcomes().end_wait(ticket, State::TimedOut);
             }
-            let moved_up = self.decide(ticket, State::TimedOut);
-            self.waiting.settle_later(moved_up);
         }
         let is_put_off = self.is_put_off(turn.now);
         while !is_put_off && !turn.budget.is_spent() {
@@ -107,14 +108,14 @@ impl Locks {
                 Due::Settle(name) if turn.is_job && self.holds.is_missing(name.borrow()) => {
                     continue;
                 }
-                Due::Settle(name) => self.waiting.queue(name.borrow()).is_some(),
+                Due::Settle(name) => self.waiting.queues.contains(name.borrow()),
                 Due::Write(_, name) => self.holds.is_missing(name.borrow()),
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
                 match due {
-                    Due::Return(grant) => _ = self.returns.insert((0, grant)),
-                    Due::Settle(name) => self.waiting.settle_later([name]),
+                    Due::Return(grant) => _ = self.offers.returns.insert((0, grant)),
+                    Due::Settle(name) => self.waiting.queues.settle_later([name]),
                     Due::Write(..) => {}
                 }
                 self.put_off = Some(turn.now.plus(PAUSE));
@@ -142,10 +143,10 @@ impl Locks {
     fn take_due(&mut self, turn: &Turn<'_>) -> Option<Due> {
         let now = turn.now;
         let is_due = |at: Ms| at <= now.ms();
-        if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
-            return self.returns.pop_first().map(|(_, grant)| Due::Return(grant));
+        if self.offers.returns.first().is_some_and(|&(at, _)| is_due(at)) {
+            return self.offers.returns.pop_first().map(|(_, grant)| Due::Return(grant));
         }
-        if let Some(name) = self.waiting.take_due(now) {
+        if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));
         }
         let missing = self.holds.first_missing(now).filter(|_| !turn.is_job);

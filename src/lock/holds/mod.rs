@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::{Entry, Former, Ledger, Tie, Token};
+use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Tie, Token};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::line::Reason;
 use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
@@ -63,20 +63,33 @@ impl Holds {
         self.ledgers.get(name.db)?.of(name.key, owner, hold)
     }
 
-    /// What is remembered of this owner's hold, in this way, with its owner.
-    pub fn former(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Former> {
-        Some(Former { owner: Token::from(owner), hold, entry: self.entry(name, owner, hold)? })
+    /// What is remembered of this owner's hold, with its owner.
+    pub fn former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
+        let (hold, entry) = self.ledgers.get(name.db)?.get(name.key, owner)?;
+        Some(Former { owner: Token::from(owner), hold, entry })
     }
 
-    /// What is remembered of this owner's hold, exclusive or shared.
-    pub fn any_former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
-        let exclusive = self.former(name, owner, Hold::Exclusive);
-        exclusive.or_else(|| self.former(name, owner, Hold::Shared))
+    /// The record of this lock.
+    pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
+        self.ledgers.get(name.db)?.held(name.key)
     }
 
     /// Is anything remembered of this lock?
     pub fn know(&self, name: NameRef<'_>) -> bool {
-        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.knows(name.key))
+        self.held(name).is_some()
+    }
+
+    /// Is this owner in the record of this lock, as one whose hold has not ended?
+    pub fn include(&self, name: NameRef<'_>, owner: &[u8], now: Now) -> bool {
+        let ledger = self.ledgers.get(name.db);
+        ledger.is_some_and(|one| {
+            one.held(name.key).is_some_and(|held| one.includes(held, owner, now))
+        })
+    }
+
+    /// May this owner hold a lock of this database that others wait for?
+    pub fn may_be_in_the_way(&self, db: Db, owner: &[u8]) -> bool {
+        self.ledgers.get(db).is_some_and(|ledger| ledger.may_be_in_the_way(owner))
     }
 
     /// Is nothing remembered of this database's holds, or without one of any?

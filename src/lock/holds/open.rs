@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::Token;
+use crate::lock::holds::ledger::{End, Token};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -70,7 +70,7 @@ impl Holds {
                 self.note_if_expired(turn, name);
                 let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
                 let missing = ledger.and_then(|one| one.missing_of(name.key, owner, now));
-                missing.map(|(hold, entry)| (hold, entry.end.get()))
+                missing.map(|(hold, end)| (hold, Some(end)))
             }
             Stored::Exclusive { owner: holder } => (holder == owner)
                 .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
@@ -86,13 +86,13 @@ impl Holds {
     pub fn share_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         if self.wall.is_stepped(turn.now)
             && let Some(entry) = self.entry(name, owner, Hold::Shared)
-            && !entry.by_wall
+            && let Some(end) = entry.end.by_our_clock()
         {
             let is_there = match turn.keys.look(name) {
-                Stored::Nothing => entry.missing,
+                Stored::Nothing => entry.end.is_missing(),
                 _ => turn.keys.share_of(name, owner).is_some(),
             };
-            let deadline = entry.end.get();
+            let deadline = Some(end);
             return (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline });
         }
         let share = turn.keys.share_of(name, owner)?;
@@ -110,8 +110,8 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let mut missing = self.ledger(name.db).each_missing(name.key, now);
-            missing.all(|(owner, end)| {
+            let missing = self.ledger(name.db).missing(name.key);
+            missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
             return;
@@ -165,8 +165,8 @@ impl Holds {
         }
         // A hold whose key has no expiry has been written by another client.
         let entry = key_ends.and_then(|_| self.entry(name, owner, Hold::Exclusive));
-        let ours = entry.filter(|entry| !entry.by_wall && !entry.missing);
-        ours.map_or(key_ends, |entry| entry.end.get())
+        let end = entry.map(|entry| entry.end).filter(|end| !end.is_missing());
+        end.and_then(End::by_our_clock).or(key_ends)
     }
 
     /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the
@@ -179,8 +179,8 @@ impl Holds {
         in_step: bool,
     ) -> ShareEnds {
         let entry = if in_step { None } else { self.entry(name, owner, Hold::Shared) };
-        match entry.filter(|entry| !entry.by_wall) {
-            Some(entry) => ShareEnds { with_key: entry.end.get(), own: entry.end.get() },
+        match entry.and_then(|entry| entry.end.by_our_clock()) {
+            Some(end) => ShareEnds { with_key: Some(end), own: Some(end) },
             None => ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline },
         }
     }
@@ -207,12 +207,20 @@ impl Holds {
         if !self.may_miss_keys(turn.now) {
             return LockState::Free;
         }
-        let ledger = self.ledger(name.db);
-        if let Some((owner, end)) = ledger.missing_alone(name.key, turn.now) {
-            turn.owner = owner;
-            return LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
+        let Some(held) = self.ledger(name.db).missing(name.key) else {
+            return LockState::Free;
+        };
+        let mut lasting = held.lasting(turn.now);
+        match held.hold() {
+            Hold::Shared => shared_by(lasting.map(|(_, end)| Some(end)), turn.now),
+            Hold::Exclusive => match lasting.next() {
+                None => LockState::Free,
+                Some((owner, end)) => {
+                    turn.owner = owner;
+                    LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) }
+                }
+            },
         }
-        shared_by(ledger.each_missing(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
     }
 
     /// Returns who shares a lock whose key may have been written before the wall clock was stepped.

@@ -10,7 +10,8 @@
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key that has
 //! gone too early is not written again where others have put something in its place.
 
-use crate::lock::holds::ledger::{Entry, Former, Token};
+use crate::lock::holds::ledger::held::{Held, Holder};
+use crate::lock::holds::ledger::{End, Entry, Former, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::line::Reason;
@@ -23,8 +24,8 @@ impl Holds {
         self.note_written(name, hold, end, now);
         let ledger = self.ledger(name.db);
         if let Some(entry) = ledger.of(name.key, owner, hold) {
-            let entry = Entry { end: Some(end).into(), by_wall: false, ..entry };
-            ledger.set(name.key, owner, hold, entry);
+            let entry = Entry { end: End::ours(end), ..entry };
+            ledger.set(name.key, owner, entry);
         }
     }
 
@@ -46,7 +47,7 @@ impl Holds {
             return ended.into_iter().map(expired).collect();
         }
         let lost = |former: Former| {
-            let reason = match is_over(former.entry.end.get(), now) {
+            let reason = match is_over(former.entry.end.known(), now) {
                 true => Reason::Expired,
                 false => Reason::Overwritten,
             };
@@ -106,9 +107,9 @@ impl Holds {
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
-        match entry.end.get().filter(|_| !entry.by_wall) {
+        match entry.end.by_our_clock() {
             // Another client has written the key in this owner's name.
-            _ if entry.missing || deadline.is_none() => {
+            _ if entry.end.is_missing() || deadline.is_none() => {
                 let ledger = self.ledger(name.db);
                 ledger.note_there(name.key);
                 ledger.end_by_wall(name.key);
@@ -133,25 +134,25 @@ impl Holds {
         {
             return;
         }
-        let ledger = self.ledger(name.db);
-        let alone = ledger.missing_alone(name.key, turn.now);
-        let lasts = alone.is_some() || ledger.each_missing(name.key, turn.now).next().is_some();
-        ledger.note_there(name.key);
-        match alone {
+        let held = self.held(name);
+        let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
+        self.ledger(name.db).note_there(name.key);
+        match first {
             // All are over: they are forgotten next.
-            None if !lasts => {}
-            Some((owner, end)) => {
+            None => {}
+            Some((Hold::Exclusive, (owner, end))) => {
                 turn.keys.hold(name, owner.bytes(), end);
                 self.note_in_step(name, true);
             }
-            None => self.write_shares(turn, name, true),
+            Some((Hold::Shared, _)) => self.write_shares(turn, name, true),
         }
     }
 
     /// Writes the shares of this lock by the present wall clock. With `are_missing`, because the whole key
     /// was gone, also those that are not in the key.
     fn write_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, are_missing: bool) {
-        let owners = self.ledger(name.db).sharers(name.key);
+        let holders = self.held(name).into_iter().flat_map(Held::each);
+        let owners: Vec<Token> = holders.map(Holder::owner).collect();
         let mut over = Vec::new();
         for owner in &owners {
             let end = self.write_share(turn, name, owner.bytes(), are_missing);
@@ -176,8 +177,7 @@ impl Holds {
         owner: &[u8],
         are_missing: bool,
     ) -> Option<Ms> {
-        let entry = self.entry(name, owner, Hold::Shared);
-        let end = entry.filter(|entry| !entry.by_wall)?.end.get()?;
+        let end = self.entry(name, owner, Hold::Shared)?.end.by_our_clock()?;
         if is_over(Some(end), turn.now) {
             return Some(end);
         }

@@ -1,28 +1,46 @@
 //! The search for deadlocks by itself, without keys and commands: random graphs against every order of release, and
 //! large ones by the steps that they take.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::interleavings::orders::search::{
     Held, LOCKS, Owners, Request as Wanted, State, bit, try_every_order,
 };
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
-use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Allowance, TooLong};
+use crate::lock::deadlock::{Holders, Scene};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Alone, Holders};
-use crate::lock::words::{Mode, Ms, NameRef, Now, Patience, Request, Secret, Terms, Ticket};
+use crate::lock::waiting::waits::waiter::{Reply, Tell};
+use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Secret, Terms, Ticket};
 
 const NOW: Now = Now::from_micros(1_000_000);
 
 /// Who waits, and who holds what of that.
-struct Graph(Waiting);
+struct Graph(Waiting, ByKey);
+
+/// How each lock is held, and by whom.
+type ByKey = BTreeMap<Vec<u8>, (Hold, BTreeSet<Vec<u8>>)>;
+
+impl Holders for ByKey {
+    fn held(&self, lock: NameRef<'_>) -> Option<(Hold, usize)> {
+        self.get(lock.key).map(|(hold, owners)| (*hold, owners.len()))
+    }
+
+    fn include(&self, lock: NameRef<'_>, owner: &[u8], _now: Now) -> bool {
+        self.get(lock.key).is_some_and(|(_, owners)| owners.contains(owner))
+    }
+
+    fn each(&self, lock: NameRef<'_>, _now: Now, visit: &mut dyn FnMut(&[u8])) {
+        let owners = self.get(lock.key).into_iter().flat_map(|(_, owners)| owners);
+        owners.for_each(|owner| visit(owner));
+    }
+}
 
 impl Graph {
     fn new() -> Self {
-        Self(Waiting::new(Secret(1, 2)))
+        Self(Waiting::new(Secret(1, 2)), ByKey::new())
     }
 
     fn asks_until(&mut self, owner: &str, locks: &[(&str, Mode)], until: Option<Ms>) -> Ticket {
@@ -39,7 +57,7 @@ impl Graph {
             patience: Patience::Forever,
             max_queue: None,
         };
-        self.0.enroll(&request, &names, until, NOW, None)
+        self.0.enroll(&request, &names, NOW, (until, Tell::Client(Reply::Due)))
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {
@@ -48,19 +66,18 @@ impl Graph {
 
     /// This owner, which waits for something, holds the lock, for which another waits.
     fn holds(&mut self, owner: &str, key: &str) {
-        let print = self.0.print_of(owner.as_bytes());
-        let alone = Alone { owner: owner.as_bytes().into(), print, until: None };
-        self.0.set_holders(NameRef { db: 0, key: key.as_bytes() }, Holders::One(alone));
+        let owners = BTreeSet::from([owner.into()]);
+        self.1.insert(key.into(), (Hold::Exclusive, owners));
     }
 
     fn share(&mut self, owners: impl IntoIterator<Item = String>, key: &str) {
-        let owners = owners.into_iter().map(|owner| (owner.as_bytes().into(), None));
-        let holders = Holders::Many(owners.collect());
-        self.0.set_holders(NameRef { db: 0, key: key.as_bytes() }, holders);
+        let owners = owners.into_iter().map(String::into_bytes).collect();
+        self.1.insert(key.into(), (Hold::Shared, owners));
     }
 
     fn search(&self, asks: Ticket, max_sharers: u64) -> (Result<Option<Deadlock>, TooLong>, usize) {
-        let scene = Scene { waiting: &self.0, without: None, max_sharers, now: NOW };
+        let scene =
+            Scene { waiting: &self.0, holds: &self.1, without: None, max_sharers, now: NOW };
         let mut steps = Allowance::new().begin(NOW);
         let found = scene.deadlock_of(asks, &mut steps);
         (found, steps.taken())

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::lock::stats::Remembered;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Queue, State};
-use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket};
+use crate::lock::waiting::waits::waiter::State;
+use crate::lock::words::{Mode, Ms, NameRef, Now};
 
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
@@ -33,55 +33,48 @@ pub struct PlaceInQueue {
 }
 
 impl Waiting {
-    /// Returns the first waiters of this queue, in order; then those that sleep.
-    fn first_waiting(queue: &Queue, most: usize) -> Vec<Ticket> {
-        let mut first: Vec<Ticket> = queue.iter().take(most).collect();
-        let room = most.saturating_sub(first.len());
-        first.extend(queue.asleep().iter().take(room));
-        first
-    }
-
-    pub fn waiting(
-        &mut self,
-        name: NameRef<'_>,
-        most: usize,
-        now: Now,
-    ) -> (Vec<QueuedWaiter>, usize) {
-        let Some(queue) = self.queues.get(name.db).and_then(|queues| queues.get(name.key)) else {
+    /// The first waiters for this lock, and how many there are.
+    pub fn report(&self, name: NameRef<'_>, most: usize, now: Now) -> (Vec<QueuedWaiter>, usize) {
+        let Some(queue) = self.queues.get(name) else {
             return (Vec::new(), 0);
         };
-        let waiters = (Self::first_waiting(queue, most).into_iter().enumerate())
-            .filter_map(|(index, ticket)| Some((index, ticket, self.waiters.get(&ticket)?)))
-            .map(|(index, ticket, waiter)| QueuedWaiter {
-                owner: Rc::clone(&waiter.owner),
-                mode: waiter.mode,
-                waited: now.ms().saturating_sub(waiter.since.ms()),
-                client: waiter.client,
-                place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
-                    place: match waiter.state() {
-                        State::Asleep => queue.before(ticket).saturating_add(1),
-                        _ => index.saturating_add(1),
-                    },
-                    lease: until.saturating_sub(now.ms()),
-                    asleep: waiter.state() == State::Asleep,
-                }),
+        // Those that sleep come last.
+        let all = queue.iter().chain(queue.asleep().iter().copied());
+        let waiters = (all.take(most).zip(1..))
+            .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
+            .map(|(ticket, position, waiter)| {
+                let asleep = waiter.state() == State::Asleep;
+                QueuedWaiter {
+                    owner: Rc::clone(&waiter.owner),
+                    mode: waiter.mode,
+                    waited: now.ms().saturating_sub(waiter.since.ms()),
+                    client: waiter.client,
+                    place: waiter.lease().map(|(_, until)| PlaceInQueue {
+                        place: if asleep {
+                            queue.before(ticket).saturating_add(1)
+                        } else {
+                            position
+                        },
+                        lease: until.saturating_sub(now.ms()),
+                        asleep,
+                    }),
+                }
             })
             .collect();
-        let count = queue.len().saturating_add(queue.asleep().len());
-        (waiters, count)
+        (waiters, queue.len().saturating_add(queue.asleep().len()))
     }
 
     /// How much is remembered of requests.
     pub fn remembered(&self) -> Remembered {
-        let sum = |counts: &[usize]| counts.iter().sum();
-        let unseen = self.queues.iter().map(|(_, queues)| queues.unseen()).sum();
-        let [noted, alarms] = self.calendar.counts();
+        let [waiters, times_up] = self.waits.counts();
+        let [alarms, noted] = self.queues.counts();
+        let [claims, work] = self.places.counts();
         Remembered {
-            queues: self.count_queues(),
-            waiters: self.waiters.len().saturating_add(self.handles.len()),
-            owners: sum(&[self.waits.by_owner.len(), self.in_the_way.len()]),
-            alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
-            tasks: sum(&[noted, self.places.messages.len(), self.places.endings.len(), unseen]),
+            queues: self.queues.len(),
+            waiters,
+            owners: self.waits.count_owned(),
+            alarms: times_up.saturating_add(alarms).saturating_add(claims),
+            tasks: noted.saturating_add(work),
             ..Remembered::default()
         }
     }

@@ -192,9 +192,9 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             let waits = module.change(|locks| {
                 if is_blocked {
                     // Others have heard of our changes, and what they did then may have decided this request.
-                    !locks.reply_again(ticket)
+                    !locks.outcomes().reply_again(ticket)
                 } else {
-                    locks.cannot_wait(ticket);
+                    locks.outcomes().cannot_wait(ticket);
                     false
                 }
             });

@@ -26,9 +26,8 @@ fn what_is_remembered_is_counted_and_forgotten() {
 
     let waits = |owner: &str| args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", LONG];
     let waiter = server.waiter(&waits("w"));
-    // Two owners: one waits, by one request, and the other is waited for. Two times: the wait's end, and the hold's.
-    let of_one =
-        ["holds", "queues", "waiters", "blocked", "owners", "owners", "alarms", "alarms", "timers"];
+    // Two times: the wait's end, and the hold's.
+    let of_one = ["holds", "queues", "waiters", "blocked", "owners", "alarms", "alarms", "timers"];
     remembers(&mut client, &of_one);
     let other = server.waiter(&waits("v"));
     remembers(&mut client, &[&of_one[..], &["waiters", "blocked", "owners", "alarms"]].concat());

@@ -1,34 +1,56 @@
 //! What the ledger remembers of one hold.
+//!
+//! | number | end | delivery | tied | tally | the hold |
+//! |---|---|---|---|---|---|
+//! | granted | any | told; offered or unheard, if its owner had to wait | any | counted, or lost | was granted here |
+//! | granted | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
+//! | newer than | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
+//! | newer than | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
 
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::ledger::maybe::Maybe;
+use crate::lock::holds::ledger::u56::U56;
 use crate::lock::words::{Fence, Ms, Now, Slot, Ticket, is_over};
 
 /// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its fencing number. One that this server has not granted is not `numbered`: it is only known to be newer than
-    /// this.
-    pub number: Fence,
-    pub numbered: bool,
+    pub number: Number,
+    pub end: End,
     pub since: Ms,
-    /// When it ends; none if it never does, or if only the key says when (`by_wall`).
-    pub end: Maybe<Ms>,
     /// The connection that last asked for it.
     pub client: u64,
-    /// The key's slot, in a cluster.
-    pub slot: Maybe<Slot>,
     pub delivery: Delivery,
-    /// Does it end when its key says so, by the wall clock? That is so if a command that is not ours has
-    /// written the key since this server last granted or renewed the hold.
-    pub by_wall: bool,
-    /// Has the key expired too early, because the wall clock was set forward, and has yet to be written again?
-    pub missing: bool,
+    /// The key's slot, in a cluster.
+    pub slot: Option<Slot>,
     pub tied: Tied,
     pub tally: Tally,
+    /// Is its owner counted among those that others wait for?
+    pub is_wanted: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "there may be millions");
+
+/// The fencing number of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// By which this server granted it.
+    Granted(U56),
+    /// This server has not granted it: it is only known to be newer than this.
+    NewerThan(U56),
+}
+
+/// When a hold ends, and by which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By our clock: the key is as this server wrote it when it granted or renewed the hold.
+    Ours(U56),
+    /// By our clock. But the key has expired too early, because the wall clock was set forward, and has yet to be written
+    /// again. All holds of the lock that end by our clock are missing together.
+    Missing(U56),
+    /// With the key, by the wall clock: another client has written or touched it. The key said this when the hold was
+    /// noted.
+    Key(Option<U56>),
+}
 
 /// Does a hold end with the connection that last asked for it?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +59,6 @@ pub enum Tied {
     Open,
     /// The connection has closed: the hold is about to end.
     Closed,
-}
-
-impl Tied {
-    pub fn by(session: bool) -> Self {
-        if session { Self::Open } else { Self::No }
-    }
 }
 
 /// What is to be counted and logged of the end of a hold.
@@ -54,27 +70,129 @@ pub enum Tally {
     Uncounted,
     /// Its loss has been counted and logged already.
     Lost,
+    /// It was only seen in its key: nothing is.
+    Seen,
+}
+
+impl Number {
+    pub fn granted(fence: Fence) -> Self {
+        Self::Granted(fence.into())
+    }
+
+    pub fn newer_than(fence: Fence) -> Self {
+        Self::NewerThan(fence.into())
+    }
+
+    /// That number, whichever it is.
+    pub fn get(self) -> Fence {
+        match self {
+            Self::Granted(number) | Self::NewerThan(number) => number.get(),
+        }
+    }
+}
+
+impl End {
+    pub fn ours(at: Ms) -> Self {
+        Self::Ours(at.into())
+    }
+
+    pub fn key(at: Option<Ms>) -> Self {
+        Self::Key(at.map(U56::from))
+    }
+
+    /// When it ends, if that is by our clock.
+    #[inline]
+    pub fn by_our_clock(self) -> Option<Ms> {
+        match self {
+            Self::Ours(at) | Self::Missing(at) => Some(at.get()),
+            Self::Key(_) => None,
+        }
+    }
+
+    /// When it ends, as far as the record says.
+    pub fn known(self) -> Option<Ms> {
+        match self {
+            Self::Ours(at) | Self::Missing(at) | Self::Key(Some(at)) => Some(at.get()),
+            Self::Key(None) => None,
+        }
+    }
+
+    /// When it ends, if that is by our clock and it has not ended yet.
+    pub fn lasts_until(self, now: Now) -> Option<Ms> {
+        self.by_our_clock().filter(|&at| !is_over(Some(at), now))
+    }
+
+    pub fn is_missing(self) -> bool {
+        matches!(self, Self::Missing(_))
+    }
+
+    /// The same, after the key has expired too early.
+    pub fn without_key(self) -> Self {
+        match self {
+            Self::Ours(at) => Self::Missing(at),
+            end => end,
+        }
+    }
+
+    /// The same, now that there is a key again.
+    pub fn with_key(self) -> Self {
+        match self {
+            Self::Missing(at) => Self::Ours(at),
+            end => end,
+        }
+    }
+}
+
+impl Tied {
+    pub fn by(session: bool) -> Self {
+        if session { Self::Open } else { Self::No }
+    }
 }
 
 impl Entry {
+    /// That of a hold which this server has not granted.
+    pub fn foreign(until: Option<Ms>, slot: Option<Slot>, tally: Tally, now: Now) -> Self {
+        Self {
+            number: Number::newer_than(0),
+            end: End::key(until),
+            since: now.ms(),
+            client: 0,
+            delivery: Delivery::TOLD,
+            slot,
+            tied: Tied::No,
+            tally,
+            is_wanted: false,
+        }
+    }
+
     /// Its fencing number, if this server granted it.
     pub fn fence(&self) -> Option<Fence> {
-        self.numbered.then_some(self.number)
+        match self.number {
+            Number::Granted(number) => Some(number.get()),
+            Number::NewerThan(_) => None,
+        }
     }
 
-    /// Is it over by our clock? Of one that ends by the wall clock the record does not say.
-    pub fn is_over(&self, now: Now) -> bool {
-        !self.by_wall && is_over(self.end.get(), now)
-    }
-
-    /// Does it end by our clock, and has it not ended yet?
+    /// Has it not ended, as far as the record says?
     pub fn lasts(&self, now: Now) -> bool {
-        !self.by_wall && !is_over(self.end.get(), now)
+        !is_over(self.end.known(), now)
+    }
+
+    /// Is it over by our clock? Of one that ends with its key the record does not say.
+    pub fn is_over(&self, now: Now) -> bool {
+        is_over(self.end.by_our_clock(), now)
     }
 
     /// Must the hold be given back, because its connection has closed or its owner will not hear of it?
     pub fn must_be_given_back(&self) -> bool {
         self.tied == Tied::Closed || self.delivery.is_unheard()
+    }
+
+    /// The owner has asked for its hold again by this connection; `tied` says whether the hold now ends with it.
+    pub fn tie_to(&mut self, client: u64, tied: bool) {
+        if (self.client, self.tied != Tied::No) != (client, tied) {
+            (self.client, self.tied) = (client, Tied::by(tied));
+        }
     }
 
     /// The open connection with which the hold ends, if there is one.
@@ -102,5 +220,9 @@ impl Entry {
 
     pub fn is_counted(&self) -> bool {
         self.tally == Tally::Counted
+    }
+
+    pub fn is_seen(&self) -> bool {
+        self.tally == Tally::Seen
     }
 }

@@ -4,7 +4,7 @@ use crate::lock::holds::ledger::Ledger;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::table::Record;
 use crate::lock::holds::wall::WallClock;
-use crate::lock::words::{Ahead, Print};
+use crate::lock::words::{Ahead, Hold, Print};
 
 /// The expiry of this key was written, or seen to be right, after so many steps of the wall clock. The note stays when
 /// the lock is released: each later hold renews it as it is written. Without one the earliest expiry counts that may
@@ -41,7 +41,7 @@ impl Ledger {
     /// Do the ends in the key of this shared lock agree with what is remembered?
     pub fn ends_agree(&self, key: &[u8], wall: &WallClock) -> bool {
         let key = self.print(key);
-        self.shared.get(key).is_none()
+        self.locks.get(key).is_none_or(|held| held.hold() == Hold::Exclusive)
             || self.in_step.get(key).is_some_and(|noted| noted.steps == wall.steps())
     }
 
@@ -52,8 +52,7 @@ impl Ledger {
 
     /// Are there many more notes than locks that are held?
     pub fn has_idle_notes(&self) -> bool {
-        let held = self.exclusive.len().saturating_add(self.shared.len());
-        self.in_step.len() > held.saturating_mul(2).saturating_add(FEW_NOTES)
+        self.in_step.len() > self.locks.len().saturating_mul(2).saturating_add(FEW_NOTES)
     }
 
     #[cfg(test)]

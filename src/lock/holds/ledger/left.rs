@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::entry::{Entry, Number};
 use crate::lock::holds::ledger::table::Sweep;
 use crate::lock::holds::ledger::ties::Tie;
 use crate::lock::slot::SLOTS;
@@ -13,10 +13,8 @@ use crate::lock::words::{Fence, Slot, Slots};
 pub struct LeftSlots {
     /// For each slot a fencing number above all that were granted before it left; 0 if it has not left.
     by_slot: Box<[Fence]>,
-    /// How far the table of exclusive holds has been swept.
-    pub(super) exclusive: Sweep,
-    /// How far the table of shared locks has been swept.
-    pub(super) shared: Sweep,
+    /// How far the table of locks has been swept.
+    pub(super) locks: Sweep,
     /// The last tie that was checked.
     pub(super) tie: Option<Tie>,
 }
@@ -25,8 +23,7 @@ impl LeftSlots {
     pub fn new() -> Self {
         Self {
             by_slot: vec![0; SLOTS.into()].into_boxed_slice(),
-            exclusive: Sweep::default(),
-            shared: Sweep::default(),
+            locks: Sweep::default(),
             tie: None,
         }
     }
@@ -38,18 +35,18 @@ impl LeftSlots {
                 *left_with = number;
             }
         }
-        (self.exclusive, self.shared, self.tie) = Default::default();
+        (self.locks, self.tie) = Default::default();
     }
 
     /// Is this the entry of a hold whose slot has left?
     pub fn includes(&self, entry: &Entry) -> bool {
-        entry.number < self.number(entry.slot.get())
+        entry.number.get() < self.number(entry.slot)
     }
 
     /// Marks a new entry as newer than the slot's departure, if it has no fencing number to show that.
     pub fn as_newer(&self, mut entry: Entry) -> Entry {
-        if !entry.numbered {
-            entry.number = entry.number.max(self.number(entry.slot.get()));
+        if let Number::NewerThan(number) = entry.number {
+            entry.number = Number::newer_than(number.get().max(self.number(entry.slot)));
         }
         entry
     }
@@ -70,6 +67,6 @@ impl LeftSlots {
 impl fmt::Debug for LeftSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.left()).finish()?;
-        write!(f, "{:?}{:?}{:?}", self.exclusive, self.shared, self.tie)
+        write!(f, "{:?}{:?}", self.locks, self.tie)
     }
 }

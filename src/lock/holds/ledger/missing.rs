@@ -1,121 +1,87 @@
 //! Locks whose keys expired too early because the wall clock was set forward. They are held as before, and their keys
 //! are written again as soon as that may be; see [`step`](crate::lock::holds).
 
-use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::holds::ledger::maybe::Maybe;
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::entry::{End, Entry};
+use crate::lock::holds::ledger::held::Held;
 use crate::lock::holds::ledger::{Former, Ledger};
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Fence, Hold, Ms, Now, is_over};
+use crate::lock::words::{Fence, Hold, Ms, Now};
 
 impl Ledger {
     /// This key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall
-    /// clock has passed its expiry, as `has_passed` says by its number and its end. Returns whether it did.
+    /// clock has passed the expiry of all that do, as `has_passed` says by their numbers and their ends. The key expires
+    /// with the last of them. Returns whether it did.
     pub fn note_missing(
         &mut self,
         key: &[u8],
         now: Now,
         has_passed: &dyn Fn(Fence, Ms) -> bool,
     ) -> bool {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return false;
         }
         let print = self.swept_print(key);
-        let lasts = |end: Ms| end >= now.plus(EARLY);
-        if let Some(hold) = self.exclusive.get_mut(print) {
-            let entry = &mut hold.entry;
-            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.number, end);
-            let missing = entry.end.get().is_some_and(is_too_early);
-            entry.missing |= missing;
-            return missing;
-        }
-        let Some(shares) = self.shared.get_mut(print) else {
+        let Some(held) = self.locks.get_mut(print) else {
             return false;
         };
-        let missing =
-            shares.last_end(now).is_some_and(lasts) && shares.have_all_passed(now, has_passed);
-        shares.missing |= missing;
+        let lasting = |entry: &Entry| Some((entry.number.get(), entry.end.lasts_until(now)?));
+        let last = held
+            .entries()
+            .filter_map(lasting)
+            .try_fold(0, |last, (number, end)| has_passed(number, end).then_some(end.max(last)));
+        let missing = last.is_some_and(|last| last >= now.plus(EARLY));
+        if missing {
+            held.move_ends(End::without_key);
+        }
         missing
     }
 
     /// Has the key of this lock expired too early, even if the holds have ended since?
     pub fn is_missing(&self, key: &[u8]) -> bool {
-        let print = self.print(key);
-        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.missing);
-        let shares = || self.shared.get(print).is_some_and(|all| all.missing);
-        (alone || shares()) && !self.key_has_left(print)
+        self.held(key).is_some_and(Held::is_missing)
     }
 
-    /// The owner that holds this lock alone without its key, and when its hold ends.
-    pub fn missing_alone(&self, key: &[u8], now: Now) -> Option<(Token, Ms)> {
-        let hold = self.exclusive.get(self.print(key))?;
-        let entry = &hold.entry;
-        let end = entry.end.get().filter(|&end| entry.missing && !is_over(Some(end), now))?;
-        (!self.entry_has_left(entry)).then(|| (hold.owner.token(), end))
+    /// The record of this lock, if it is held without its key.
+    pub fn missing(&self, key: &[u8]) -> Option<&Held> {
+        self.held(key).filter(|held| held.is_missing())
     }
 
-    /// Forgets and returns the shares of a lock without its key that have ended.
+    /// Forgets and returns the holds of a lock without its key that have ended.
     pub fn take_over_missing(&mut self, key: &[u8], now: Now) -> Vec<Former> {
-        let print = self.swept_print(key);
-        match self.shared.get(print) {
+        match self.missing(key) {
             // Those that end by the wall clock have ended, because the key has expired.
-            Some(shares) if shares.missing => self.take_shares(key, |_, entry| !entry.lasts(now)),
+            Some(held) if held.hold() == Hold::Shared => {
+                self.take_those(key, |_, entry| entry.end.lasts_until(now).is_none())
+            }
             _ => Vec::new(),
         }
     }
 
     /// Forgets and returns the holds of a lock with its key which are over by our clock.
     pub fn take_over(&mut self, key: &[u8], now: Now) -> Vec<Former> {
-        if self.holds == 0 {
-            return Vec::new();
-        }
-        match self.exclusive.get(self.print(key)) {
-            Some(hold) if hold.entry.is_over(now) => self.take(key),
-            Some(_) => Vec::new(),
-            None => self.take_shares(key, |_, entry| entry.is_over(now)),
-        }
+        self.take_those(key, |_, entry| entry.is_over(now))
     }
 
-    /// How this owner holds a lock without its key.
-    pub fn missing_of(&self, key: &[u8], owner: &[u8], now: Now) -> Option<(Hold, Entry)> {
-        [Hold::Exclusive, Hold::Shared]
-            .into_iter()
-            .find_map(|hold| Some((hold, self.of(key, owner, hold)?)))
-            .filter(|(_, entry)| entry.missing && entry.lasts(now))
-    }
-
-    /// The owners that share a lock without its key, and when each share ends.
-    pub fn each_missing(
-        &self,
-        key: &[u8],
-        now: Now,
-    ) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
-        let print = self.print(key);
-        let shares = self.shared.get(print).filter(|_| !self.key_has_left(print));
-        let shares = shares.filter(|shares| shares.missing);
-        shares.into_iter().flat_map(move |shares| shares.each_lasting(now))
+    /// How this owner holds a lock without its key, and until when.
+    pub fn missing_of(&self, key: &[u8], owner: &[u8], now: Now) -> Option<(Hold, Ms)> {
+        let (hold, entry) = self.get(key, owner).filter(|(_, entry)| entry.end.is_missing())?;
+        Some((hold, entry.end.lasts_until(now)?))
     }
 
     /// The key has been written again, by us or by another command.
     pub fn note_there(&mut self, key: &[u8]) {
-        let print = self.print(key);
-        if let Some(hold) = self.exclusive.get_mut(print) {
-            hold.entry.missing = false;
-        } else if let Some(shares) = self.shared.get_mut(print) {
-            shares.missing = false;
-        }
+        self.move_ends(key, End::with_key);
     }
 
     /// Another command has touched this key: its holds end by the wall clock from now on.
     pub fn end_by_wall(&mut self, key: &[u8]) {
-        if self.holds == 0 {
-            return;
-        }
+        self.move_ends(key, |_| End::Key(None));
+    }
+
+    fn move_ends(&mut self, key: &[u8], moved: impl Fn(End) -> End) {
         let print = self.print(key);
-        if let Some(hold) = self.exclusive.get_mut(print) {
-            (hold.entry.end, hold.entry.by_wall) = (Maybe::NONE, true);
-        } else if let Some(shares) = self.shared.get_mut(print) {
-            shares.end_by_wall();
+        if let Some(held) = self.locks.get_mut(print) {
+            held.move_ends(moved);
         }
     }
 }

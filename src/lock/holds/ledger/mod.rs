@@ -7,53 +7,31 @@
 mod delivery;
 pub mod discarded;
 pub mod entry;
+pub mod held;
 mod in_step;
+mod in_the_way;
 mod left;
-mod maybe;
 mod missing;
 mod owner;
-mod shares;
 mod table;
 mod ties;
 mod token;
+mod u56;
 
 pub use delivery::Delivery;
-pub use entry::{Entry, Tally, Tied};
+pub use entry::{End, Entry, Number, Tally, Tied};
+pub use held::Held;
 pub use ties::Tie;
 pub use token::Token;
 
 use crate::lock::holds::ledger::discarded::Discarded;
+use crate::lock::holds::ledger::held::{Holder, Sum};
 use crate::lock::holds::ledger::in_step::InStep;
+use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
-use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
-use crate::lock::holds::ledger::table::{Record, Table};
+use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Fence, Hold, Print, Secret, Slots, Ticket};
-
-/// The entry of an exclusive hold. The key is stored as a print, so that most entries need no allocation.
-///
-/// If two keys have the same print all the same, one entry replaces the other: an owner may be told another
-/// fencing number than before. Who holds a lock is not affected, because the key says that.
-#[derive(Debug)]
-struct Exclusive {
-    key: Print,
-    owner: Owner,
-    entry: Entry,
-}
-
-impl Record for Exclusive {
-    #[inline]
-    fn print(&self) -> Print {
-        self.key
-    }
-}
-
-impl Exclusive {
-    fn former(&self) -> Former {
-        Former { owner: self.owner.token(), hold: Hold::Exclusive, entry: self.entry }
-    }
-}
+use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret, Slot, Slots, Ticket};
 
 /// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
@@ -63,20 +41,15 @@ pub struct Former {
     pub entry: Entry,
 }
 
-/// The entries of one database.
+/// The records of one database.
 #[derive(Debug)]
 pub struct Ledger {
     secret: Secret,
-    /// Locks that are held exclusively.
-    exclusive: Table<Exclusive>,
-    /// Locks that are shared. No lock is in both tables.
-    shared: Table<Shares>,
-    /// How many holds both tables have. A shared lock has several.
-    holds: usize,
-    /// How many of those holds were counted when they were granted.
-    counted: usize,
+    locks: Table<Held>,
+    sum: Sum,
     ties: Ties,
-    /// Slots that have left, as long as entries of their locks are still to be removed.
+    in_the_way: InTheWay,
+    /// Slots that have left, as long as records of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
     /// Keys whose expiry was written since the wall clock was stepped.
     in_step: Table<InStep>,
@@ -89,11 +62,10 @@ impl Ledger {
     pub fn new(secret: Secret) -> Self {
         Self {
             secret,
-            exclusive: Table::default(),
-            shared: Table::default(),
-            holds: 0,
-            counted: 0,
+            locks: Table::default(),
+            sum: Sum::default(),
             ties: Ties::default(),
+            in_the_way: InTheWay::default(),
             left: None,
             in_step: Table::default(),
             #[cfg(test)]
@@ -101,22 +73,13 @@ impl Ledger {
         }
     }
 
-    pub fn knows(&self, key: &[u8]) -> bool {
-        if self.remembers_nothing() {
-            return false;
-        }
-        let print = self.print(key);
-        let known = self.exclusive.get(print).is_some() || self.shared.get(print).is_some();
-        known && !self.key_has_left(print)
-    }
-
-    /// How many holds have an entry. A shared lock has several.
+    /// How many holds are remembered. A shared lock has several.
     pub fn holds(&self) -> usize {
-        self.holds
+        self.sum.holds
     }
 
     pub fn counted(&self) -> usize {
-        self.counted
+        self.sum.counted
     }
 
     /// How many connections have holds that end with them.
@@ -124,125 +87,140 @@ impl Ledger {
         self.ties.connections()
     }
 
-    /// The entry of this owner's hold, if the owner holds the key in this way.
-    pub fn of(&self, key: &[u8], owner: &[u8], hold: Hold) -> Option<Entry> {
-        if self.holds == 0 {
+    #[inline]
+    pub fn remembers_nothing(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// The record of this lock.
+    #[inline]
+    pub fn held(&self, key: &[u8]) -> Option<&Held> {
+        if self.locks.is_empty() {
             return None;
         }
-        let key = self.print(key);
-        match hold {
-            Hold::Exclusive => {
-                (self.exclusive.get(key)).filter(|hold| hold.owner.is(owner)).map(|hold| hold.entry)
-            }
-            Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
-        }
-        .filter(|entry| !self.entry_has_left(entry))
+        self.locks.get(self.print(key)).filter(|held| !self.has_left(held))
     }
 
-    /// Does this hold have an entry that says that its owner has been told?
-    pub fn is_told(&self, key: &[u8], owner: &[u8], hold: Hold) -> bool {
-        if hold == Hold::Shared || self.left.is_some() {
-            return self.of(key, owner, hold).is_some_and(|entry| entry.delivery.is_told());
-        }
-        (self.exclusive.get(self.print(key)))
-            .is_some_and(|hold| hold.owner.is(owner) && hold.entry.delivery.is_told())
+    /// Is this owner among those of a lock's record whose holds have not ended?
+    pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
+        held.get(self.secret, owner).is_some_and(|entry| entry.lasts(now))
     }
 
-    /// Replaces the entry of this hold, if it has one.
-    pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
-        self.change(key, owner, hold, |known| *known = entry);
+    /// What is remembered of this owner's hold.
+    pub fn get(&self, key: &[u8], owner: &[u8]) -> Option<(Hold, Entry)> {
+        let held = self.held(key)?;
+        let entry = held.get(self.secret, owner).filter(|entry| !entry.is_seen())?;
+        Some((held.hold(), *entry))
     }
 
-    /// Changes the entry of this hold, if it has one, and keeps the ties and the counts true.
+    /// What is remembered of this owner's hold, if the owner holds the lock in this way.
+    #[inline]
+    pub fn of(&self, key: &[u8], owner: &[u8], hold: Hold) -> Option<Entry> {
+        self.get(key, owner).filter(|&(how, _)| how == hold).map(|(_, entry)| entry)
+    }
+
+    /// Replaces the entry of this owner's hold, if it has one.
+    pub fn set(&mut self, key: &[u8], owner: &[u8], entry: Entry) {
+        self.change(key, owner, |known| *known = entry);
+    }
+
+    /// Changes the entry of this owner's hold, if it has one, and keeps the ties and the sum true.
     fn change<T>(
         &mut self,
         key: &[u8],
         owner: &[u8],
-        hold: Hold,
         change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
-        let (print, secret) = (self.print(key), self.secret);
-        let change = |entry: &mut Entry| {
-            let before = (entry.tie(), entry.is_counted());
+        let held = self.locks.get_mut(self.print(key))?;
+        let (before, after, changed) = held.change(self.secret, owner, |entry| {
+            let before = *entry;
             let changed = change(entry);
-            (before, changed, (entry.tie(), entry.is_counted()))
-        };
-        let ((before, was_counted), changed, (after, is_counted)) = match hold {
-            Hold::Exclusive => (self.exclusive.get_mut(print))
-                .filter(|hold| hold.owner.is(owner))
-                .map(|hold| change(&mut hold.entry)),
-            Hold::Shared => {
-                (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
+            (before, *entry, changed)
+        })?;
+        self.sum.subtract(Sum::of(&before));
+        self.sum.add(Sum::of(&after));
+        if before.tie() != after.tie() {
+            if let Some(client) = before.tie() {
+                self.ties.remove(client, key, owner);
             }
-        }?;
-        self.counted =
-            (self.counted).saturating_add(is_counted.into()).saturating_sub(was_counted.into());
-        if before != after {
-            if let Some(client) = before {
-                self.ties.remove(client, key, Some(owner));
-            }
-            if let Some(client) = after {
+            if let Some(client) = after.tie() {
                 self.ties.add(client, key, owner);
             }
         }
         Some(changed)
     }
 
-    /// Adds the entry of a grant, and removes the key's other entries; a share leaves other owners' shares
+    /// Adds the entry of a hold, and removes the key's other entries; a share leaves other owners' shares
     /// alone. Returns which holds were forgotten: also one of this owner that was still remembered.
     #[inline]
-    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
+    pub fn put(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
         let print = self.swept_print(key);
         if let Some(left) = &self.left {
             entry = left.as_newer(entry);
         }
-        let forgotten = match hold {
-            Hold::Exclusive => {
-                let shares = self.remove_shares(key, print);
-                let mut others = shares.map_or_else(Vec::new, |shares| shares.former());
-                let before = self.exclusive.insert(Exclusive {
-                    key: print,
-                    owner: Owner::from(owner),
-                    entry,
-                });
-                if let Some(before) = before {
-                    others.push(self.clean_up_replaced(key, before));
-                }
-                others
-            }
-            Hold::Shared => self.write_share(key, print, owner, entry),
+        let sharers = match hold {
+            Hold::Exclusive => None,
+            Hold::Shared => self.locks.get_mut(print).filter(|held| held.hold() == hold),
         };
-        self.holds = self.holds.saturating_add(1);
-        self.counted = self.counted.saturating_add(entry.is_counted().into());
+        let forgotten = match sharers {
+            Some(held) => {
+                entry.is_wanted = held.is_wanted();
+                let before = held.share(self.secret, owner, entry);
+                if entry.is_wanted {
+                    self.in_the_way.count(self.secret.print(owner));
+                }
+                before.and_then(|before| self.ended(key, hold, &before)).into_iter().collect()
+            }
+            None => {
+                let held = Held::new(print, hold, owner, self.secret, entry);
+                match self.locks.insert(held) {
+                    None => Vec::new(),
+                    Some(before) => self.replaced(key, &before),
+                }
+            }
+        };
+        self.sum.add(Sum::of(&entry));
         if let Some(client) = entry.tie() {
             self.ties.add(client, key, owner);
         }
         forgotten
     }
 
-    fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> Vec<Former> {
-        let before = self.exclusive.remove(print);
-        let mut replaced = Vec::from_iter(before.map(|before| self.clean_up_replaced(key, before)));
-        if self.shared.get(print).is_none() {
-            self.shared.insert(Shares::new(print));
+    /// The key says that this owner holds the lock so, until then. Returns the holds that were overwritten by that.
+    pub fn see(
+        &mut self,
+        key: &[u8],
+        (owner, hold): (&[u8], Hold),
+        until: Option<Ms>,
+        slot: Option<Slot>,
+        now: Now,
+    ) -> Vec<Former> {
+        let print = self.swept_print(key);
+        let held = self.locks.get_mut(print).filter(|held| held.hold() == hold);
+        let known = held.and_then(|held| {
+            held.change(self.secret, owner, |entry| {
+                if let End::Key(_) = entry.end {
+                    entry.end = End::key(until);
+                }
+            })
+        });
+        match known {
+            Some(()) => Vec::new(),
+            None => self.put(key, owner, hold, Entry::foreign(until, slot, Tally::Seen, now)),
         }
-        let shares = self.shared.get_mut(print);
-        if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
-            self.clean_up_share(key, owner, &before);
-            let owner = Token::from(owner);
-            replaced.push(Former { owner, hold: Hold::Shared, entry: before });
-        }
-        replaced
     }
 
-    /// Notes that the owner has asked for its hold again by this connection; `tied` says whether the hold now
-    /// ends with it.
-    pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
-        self.change(key, owner, hold, |entry| {
-            if (entry.client, entry.tied != Tied::No) != (client, tied) {
-                (entry.client, entry.tied) = (client, Tied::by(tied));
-            }
-        });
+    /// Others wait for this lock: its holders are in their way from now on. Returns its record.
+    pub fn want(&mut self, key: &[u8]) -> Option<&Held> {
+        let (print, in_the_way) = (self.print(key), &mut self.in_the_way);
+        let held = self.locks.get_mut(print)?;
+        held.want(self.secret, |owner| in_the_way.count(owner));
+        Some(held)
+    }
+
+    /// May this owner hold a lock that others wait for?
+    pub fn may_be_in_the_way(&self, owner: &[u8]) -> bool {
+        self.in_the_way.may_have(|| self.secret.print(owner))
     }
 
     /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
@@ -250,10 +228,7 @@ impl Ledger {
     pub fn offer_ended(&mut self, key: &[u8], owner: &[u8], ticket: Ticket, heard: bool) -> bool {
         let ended =
             |entry: &mut Entry| entry.offer_ended(ticket, heard) && entry.must_be_given_back();
-        // No lock is in both tables.
-        self.change(key, owner, Hold::Exclusive, ended)
-            .or_else(|| self.change(key, owner, Hold::Shared, ended))
-            .unwrap_or(false)
+        self.change(key, owner, ended).unwrap_or(false)
     }
 
     pub fn has_ties(&self, client: u64) -> bool {
@@ -267,54 +242,59 @@ impl Ledger {
         let taken = ties.len();
         ties.retain(|tie| {
             let (key, owner) = tie.key_and_owner();
-            let ends = |hold| self.change(key, owner, hold, |entry| entry.close(client));
-            [Hold::Exclusive, Hold::Shared].map(ends).contains(&Some(true))
+            self.change(key, owner, |entry| entry.close(client)).unwrap_or(false)
         });
         (taken, ties)
     }
 
-    /// Removes the key's entries, and returns that of this owner.
+    /// Removes the key's record, and returns what it says of this owner.
     pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
-        if self.remembers_nothing() {
-            return None;
-        }
-        let (print, secret) = (self.swept_print(key), self.secret);
-        if let Some(before) = self.exclusive.remove(print) {
-            self.clean_up_exclusive(key, &before);
-            return before.owner.is(owner).then_some(before.entry);
-        }
-        let mut shares = self.remove_shares(key, print)?;
-        shares.remove(secret, owner)
+        let before = self.take_out(key)?;
+        before.each().for_each(|holder| self.clean_up(key, holder));
+        before.get(self.secret, owner).copied().filter(|entry| !entry.is_seen())
     }
 
     /// Removes and returns the key's entries.
     pub fn take(&mut self, key: &[u8]) -> Vec<Former> {
-        if self.remembers_nothing() {
-            return Vec::new();
+        self.take_out(key).map_or_else(Vec::new, |before| self.all_ended(key, &before))
+    }
+
+    fn take_out(&mut self, key: &[u8]) -> Option<Held> {
+        if self.locks.is_empty() {
+            return None;
         }
         let print = self.swept_print(key);
-        if let Some(before) = self.exclusive.remove(print) {
-            return vec![self.clean_up_replaced(key, before)];
+        self.locks.remove(print)
+    }
+
+    /// Removes and returns the entry of this owner's hold.
+    pub fn remove(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
+        let print = self.swept_print(key);
+        let held = self.locks.get_mut(print)?;
+        if held.hold() == Hold::Exclusive {
+            held.get(self.secret, owner)?;
+            return self.take(key).pop();
         }
-        self.remove_shares(key, print).map_or_else(Vec::new, |shares| shares.former())
+        let before = held.unshare(self.secret, owner)?;
+        if held.is_empty() {
+            self.locks.remove(print);
+        }
+        self.ended(key, Hold::Shared, &before)
     }
 
-    /// Removes and returns the entry of this owner's share.
-    pub fn take_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
-        Some(Former {
-            owner: Token::from(owner),
-            hold: Hold::Shared,
-            entry: self.forget_share(key, owner)?,
-        })
-    }
-
-    /// Removes and returns the entry of this owner's share, without its owner.
-    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
-        let (print, secret) = (self.swept_print(key), self.secret);
-        let before = self.shared.get_mut(print)?.remove(secret, owner)?;
-        self.drop_if_empty(print);
-        self.clean_up_share(key, owner, &before);
-        Some(before)
+    /// Removes and returns these entries of the key.
+    pub fn take_those(
+        &mut self,
+        key: &[u8],
+        mut are_taken: impl FnMut(&[u8], &Entry) -> bool,
+    ) -> Vec<Former> {
+        let holders = self.held(key).into_iter().flat_map(Held::each);
+        let taken = holders.filter_map(|holder| {
+            let owner = holder.owner();
+            are_taken(owner.bytes(), &holder.entry).then_some(owner)
+        });
+        let owners: Vec<Token> = taken.collect();
+        (owners.iter()).filter_map(|owner| self.remove(key, owner.bytes())).collect()
     }
 
     /// Removes and returns the entries of shares that are not in the key any more. There are some only if the
@@ -325,36 +305,31 @@ impl Ledger {
         shares: usize,
         is_there: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Vec<Former> {
-        self.swept_print(key);
         if self.count_shares(key) <= shares {
             return Vec::new();
         }
-        self.take_shares(key, |owner, _| !is_there(owner))
+        self.take_those(key, |owner, _| !is_there(owner))
     }
 
-    /// Removes and returns the entries of these shares.
-    fn take_shares(
-        &mut self,
-        key: &[u8],
-        mut are_taken: impl FnMut(&[u8], &Entry) -> bool,
-    ) -> Vec<Former> {
-        let shares = self.shares(key).into_iter().flat_map(Shares::each);
-        let taken = shares.filter(|share| are_taken(share.owner().bytes(), &share.entry));
-        let owners: Vec<Token> = taken.map(ShareEntry::owner).collect();
-        (owners.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
+    /// How many shares of this key have an entry.
+    pub fn count_shares(&self, key: &[u8]) -> usize {
+        self.held(key).filter(|held| held.hold() == Hold::Shared).map_or(0, Held::len)
     }
 
-    /// The owners whose shares of this lock have an entry.
-    pub fn sharers(&self, key: &[u8]) -> Vec<Token> {
-        let shares = self.shares(key).into_iter();
-        let owners = shares.flat_map(|shares| shares.each().map(ShareEntry::owner));
-        owners.collect()
+    /// The key is held exclusively by this owner, or shared if `owner` is none. Removes and returns entries
+    /// that say otherwise.
+    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
+        let is_so = |held: &Held| match owner {
+            Some(owner) => held.alone().is_some() && held.get(self.secret, owner).is_some(),
+            None => held.alone().is_none(),
+        };
+        if self.held(key).is_none_or(is_so) { Vec::new() } else { self.take(key) }
     }
 
     /// These slots have left; all fencing numbers granted so far are smaller than `number`. The entries of
     /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
-        if self.holds > 0 {
+        if !self.locks.is_empty() {
             self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, number);
         }
     }
@@ -364,39 +339,25 @@ impl Ledger {
         self.left.is_some()
     }
 
-    /// Removes entries of slots that have left from the next `buckets` buckets of each table.
+    /// Removes entries of slots that have left from the next `buckets` buckets.
     pub fn sweep(&mut self, buckets: usize, discarded: &mut Discarded) {
         let Some(mut left) = self.left.take() else {
             return;
         };
-        let (mut gone, mut counted) = (0_usize, 0_usize);
-        let mut exclusive = std::mem::take(&mut left.exclusive);
-        let mut shared = std::mem::take(&mut left.shared);
-        let mut is_through = self.exclusive.sweep(
-            &mut exclusive,
-            buckets,
-            &mut |hold| left.includes(&hold.entry),
-            &mut |hold: Exclusive| {
-                gone = gone.saturating_add(1);
-                counted = counted.saturating_add(hold.entry.is_counted().into());
-            },
-        );
-        is_through &= self.shared.sweep(
-            &mut shared,
-            buckets,
-            &mut |shares| shares.any().is_some_and(|entry| left.includes(entry)),
-            &mut |shares| {
-                gone = gone.saturating_add(shares.len());
-                counted = counted.saturating_add(shares.counted());
-                discarded.add(shares.len(), shares.into_pieces());
-            },
-        );
-        (left.exclusive, left.shared) = (exclusive, shared);
-        self.holds = self.holds.saturating_sub(gone);
-        self.counted = self.counted.saturating_sub(counted);
-        if is_through {
-            is_through = self.sweep_ties(&mut left, buckets);
-        }
+        let mut sweep = std::mem::take(&mut left.locks);
+        let has_left = |held: &Held| held.entries().next().is_some_and(|one| left.includes(one));
+        let (sum, in_the_way, secret) = (&mut self.sum, &mut self.in_the_way, self.secret);
+        let is_through =
+            self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
+                sum.subtract(held.sum());
+                if held.is_wanted() {
+                    held.each()
+                        .for_each(|one| in_the_way.uncount(secret.print(one.owner().bytes())));
+                }
+                discarded.add(held.len(), held.into_pieces());
+            });
+        left.locks = sweep;
+        let is_through = is_through && self.sweep_ties(&mut left, buckets);
         self.left = (!is_through).then_some(left);
     }
 
@@ -405,12 +366,10 @@ impl Ledger {
         let some = self.ties.some_after(left.tie.as_ref(), few);
         for tie in &some {
             let (key, owner) = tie.key_and_owner();
-            let is_tied = |hold| {
-                let entry = self.of(key, owner, hold);
-                entry.is_some_and(|entry| entry.tied != Tied::No && entry.client == tie.client())
-            };
-            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) {
-                self.ties.remove(tie.client(), key, Some(owner));
+            let is_tied =
+                |(_, entry): (Hold, Entry)| entry.tied != Tied::No && entry.client == tie.client();
+            if !self.get(key, owner).is_some_and(is_tied) {
+                self.ties.remove(tie.client(), key, owner);
             }
         }
         let is_last = some.len() < few;
@@ -418,23 +377,13 @@ impl Ledger {
         is_last
     }
 
-    #[inline]
-    fn entry_has_left(&self, entry: &Entry) -> bool {
-        (self.left.as_ref()).is_some_and(|left| left.includes(entry))
+    /// Has the slot of this lock left since it was recorded? All entries of a key are of the same slot.
+    fn has_left(&self, held: &Held) -> bool {
+        let one = || held.entries().next();
+        self.left.as_ref().is_some_and(|left| one().is_some_and(|entry| left.includes(entry)))
     }
 
-    /// Does this key have entries, and has its slot left?
-    fn key_has_left(&self, print: Print) -> bool {
-        if self.left.is_none() {
-            return false;
-        }
-        let exclusive = self.exclusive.get(print).map(|hold| &hold.entry);
-        // All shares of a key are in the same slot.
-        let shared = || self.shared.get(print).and_then(Shares::any);
-        exclusive.or_else(shared).is_some_and(|entry| self.entry_has_left(entry))
-    }
-
-    /// The print of this key. If its slot has left, its entries are removed first.
+    /// The print of this key. If its slot has left, its record is removed first.
     #[inline(always)]
     fn swept_print(&mut self, key: &[u8]) -> Print {
         let print = self.print(key);
@@ -446,109 +395,61 @@ impl Ledger {
 
     #[cold]
     fn drop_if_left(&mut self, key: &[u8], print: Print) {
-        if self.key_has_left(print) {
-            if let Some(before) = self.exclusive.remove(print) {
-                self.clean_up_exclusive(key, &before);
-            }
-            self.remove_shares(key, print);
+        if self.locks.get(print).is_some_and(|held| self.has_left(held))
+            && let Some(before) = self.locks.remove(print)
+        {
+            before.each().for_each(|holder| self.clean_up(key, holder));
         }
     }
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { exclusive, shared, holds, ties, in_step, .. } = self;
+        let Self { locks, sum, ties, in_step, .. } = self;
         discarded.add(in_step.len(), in_step.into_buckets());
-        discarded.add(holds, exclusive.into_buckets());
-        let shares = shared.into_buckets().flatten();
-        discarded.add(holds, shares.flat_map(Shares::into_pieces));
+        discarded.add(
+            sum.holds.max(locks.len()),
+            locks.into_buckets().flat_map(|mut bucket| {
+                let shared: Vec<Held> =
+                    bucket.extract_if(.., |held| held.hold() == Hold::Shared).collect();
+                let shared = shared.into_iter().flat_map(Held::into_pieces).map(drop);
+                std::iter::once_with(move || drop(bucket)).chain(shared)
+            }),
+        );
         discarded.add(ties.len(), ties.into_pieces());
     }
 
-    /// How many shares of this key have an entry.
-    pub fn count_shares(&self, key: &[u8]) -> usize {
-        self.shares(key).map_or(0, Shares::len)
-    }
-
-    /// Removes the record of a shared lock that has no shares left.
-    fn drop_if_empty(&mut self, print: Print) {
-        if self.shared.get(print).is_some_and(Shares::is_empty) {
-            self.shared.remove(print);
-        }
-    }
-
-    fn shares(&self, key: &[u8]) -> Option<&Shares> {
-        self.shared.get(self.print(key))
-    }
-
-    /// The key is held exclusively by this owner, or shared if `owner` is none. Removes and returns entries
-    /// that say otherwise.
-    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
-        if self.remembers_nothing() {
-            return Vec::new();
-        }
-        match (self.exclusive.get(self.print(key)), owner) {
-            (Some(hold), Some(owner)) if hold.owner.is(owner) => Vec::new(),
-            (None, None) => Vec::new(),
-            _ => self.take(key),
-        }
-    }
-
-    /// Removes and returns the entries of all shares of the key.
+    /// The entry of this hold is out of its record: it is taken out of the ties and the counts too.
     #[inline]
-    fn remove_shares(&mut self, key: &[u8], print: Print) -> Option<Shares> {
-        if self.shared.is_empty() {
-            return None;
+    fn clean_up(&mut self, key: &[u8], holder: &Holder) {
+        let entry = &holder.entry;
+        if let Some(client) = entry.tie() {
+            self.ties.remove(client, key, holder.owner().bytes());
         }
-        self.remove_known_shares(key, print)
-    }
-
-    fn remove_known_shares(&mut self, key: &[u8], print: Print) -> Option<Shares> {
-        let shares = self.shared.remove(print)?;
-        self.holds = self.holds.saturating_sub(shares.len());
-        self.counted = self.counted.saturating_sub(shares.counted());
-        if shares.any_tied() {
-            for client in shares.entries().filter_map(Entry::tie) {
-                self.ties.remove(client, key, None);
-            }
+        if entry.is_wanted {
+            self.in_the_way.uncount(self.secret.print(holder.owner().bytes()));
         }
-        Some(shares)
+        self.sum.subtract(Sum::of(entry));
     }
 
-    /// Removes what belongs to an exclusive hold whose record was taken out of the table: its ties and its
-    /// counts.
-    #[inline]
-    fn clean_up_exclusive(&mut self, key: &[u8], before: &Exclusive) {
-        if let Some(client) = before.entry.tie() {
-            self.ties.remove(client, key, None);
-        }
-        self.subtract_hold(before.entry.is_counted());
+    /// Cleans up, and returns what was remembered of the hold.
+    fn ended(&mut self, key: &[u8], hold: Hold, holder: &Holder) -> Option<Former> {
+        self.clean_up(key, holder);
+        let Holder { entry, .. } = *holder;
+        (!entry.is_seen()).then(|| Former { owner: holder.owner(), hold, entry })
     }
 
-    /// Subtracts one hold from the counts.
-    #[inline]
-    fn subtract_hold(&mut self, counted: bool) {
-        self.holds = self.holds.saturating_sub(1);
-        self.counted = self.counted.saturating_sub(counted.into());
-    }
-
-    /// Cleans up after an exclusive hold whose record was replaced, and returns what was remembered of it.
     #[cold]
-    fn clean_up_replaced(&mut self, key: &[u8], before: Exclusive) -> Former {
-        self.clean_up_exclusive(key, &before);
-        before.former()
+    fn all_ended(&mut self, key: &[u8], before: &Held) -> Vec<Former> {
+        before.each().filter_map(|holder| self.ended(key, before.hold(), holder)).collect()
     }
 
-    /// Removes what belongs to a share whose entry was removed or replaced: its tie and its counts.
-    fn clean_up_share(&mut self, key: &[u8], owner: &[u8], before: &Entry) {
-        if let Some(client) = before.tie() {
-            self.ties.remove(client, key, Some(owner));
+    /// The same of a record that another has replaced, which is of a lock that others wait for if that was.
+    #[cold]
+    fn replaced(&mut self, key: &[u8], before: &Held) -> Vec<Former> {
+        if before.is_wanted() {
+            self.want(key);
         }
-        self.subtract_hold(before.is_counted());
-    }
-
-    #[inline]
-    pub fn remembers_nothing(&self) -> bool {
-        self.holds == 0 && self.shared.is_empty()
+        self.all_ended(key, before)
     }
 
     fn print(&self, key: &[u8]) -> Print {

@@ -1,29 +1,28 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::ledger::maybe::Maybe;
 use crate::lock::slot::Slot;
 use crate::lock::words::{Ms, Now};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
     Entry {
-        number: fence,
-        numbered: true,
-        slot: Maybe::NONE,
+        number: Number::granted(fence),
+        slot: None,
         since: 0,
-        end: Maybe::NONE,
-        by_wall: true,
-        missing: false,
+        end: End::Key(None),
         client: 0,
         tied: Tied::No,
         delivery: Delivery::TOLD,
         tally: Tally::Counted,
+        is_wanted: false,
     }
 }
 
 const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
 
-/// One change of a ledger, for tables of changes.
+fn knows(ledger: &Ledger, key: &[u8]) -> bool {
+    ledger.held(key).is_some()
+}
 
 #[test]
 fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
@@ -34,33 +33,33 @@ fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
     let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
     for (owner, hold) in owners.iter().flat_map(|owner| BOTH.map(|hold| (owner, hold))) {
         let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.write(b"k", owner, hold, entry(7));
+        ledger.put(b"k", owner, hold, entry(7));
         for (asked, kind) in owners.iter().flat_map(|owner| BOTH.map(|kind| (owner, kind))) {
             let right = asked == owner && kind == hold;
             assert_eq!(ledger.of(b"k", asked, kind).is_some(), right);
         }
         assert!(ledger.of(b"other", owner, hold).is_none());
         ledger.forget_others(b"k", (hold == Hold::Exclusive).then_some(owner));
-        assert!(ledger.knows(b"k"));
+        assert!(knows(&ledger, b"k"));
         ledger.forget_others(b"k", Some(b"another owner"));
-        assert!(!ledger.knows(b"k"));
+        assert!(!knows(&ledger, b"k"));
     }
 }
 
 #[test]
 fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
     let mut ledger = Ledger::new(Secret(1, 2));
-    ledger.write(b"k", b"a", Hold::Shared, entry(1));
-    ledger.write(b"k", b"b", Hold::Shared, entry(2));
-    ledger.forget_share(b"k", b"a");
+    ledger.put(b"k", b"a", Hold::Shared, entry(1));
+    ledger.put(b"k", b"b", Hold::Shared, entry(2));
+    ledger.remove(b"k", b"a");
     assert!(ledger.of(b"k", b"a", Hold::Shared).is_none());
     assert!(ledger.of(b"k", b"b", Hold::Shared).is_some());
-    ledger.write(b"k", b"c", Hold::Exclusive, entry(3));
+    ledger.put(b"k", b"c", Hold::Exclusive, entry(3));
     assert!(ledger.of(b"k", b"b", Hold::Shared).is_none());
-    ledger.write(b"k", b"d", Hold::Shared, entry(4));
+    ledger.put(b"k", b"d", Hold::Shared, entry(4));
     assert!(ledger.of(b"k", b"c", Hold::Exclusive).is_none());
-    ledger.forget_share(b"k", b"d");
-    assert!(!ledger.knows(b"k"));
+    ledger.remove(b"k", b"d");
+    assert!(!knows(&ledger, b"k"));
 }
 
 #[test]
@@ -68,14 +67,14 @@ fn every_hold_is_counted() {
     let mut ledger = Ledger::new(Secret(1, 2));
     let mut counts = Vec::new();
     let deeds: [fn(&mut Ledger); 9] = [
-        |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(1)),
-        |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(2)),
-        |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(3)),
-        |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
-        |ledger| _ = ledger.forget_share(b"k", b"x"),
+        |ledger| _ = ledger.put(b"k", b"a", Hold::Shared, entry(1)),
+        |ledger| _ = ledger.put(b"k", b"b", Hold::Shared, entry(2)),
+        |ledger| _ = ledger.put(b"k", b"b", Hold::Shared, entry(3)),
+        |ledger| _ = ledger.put(b"l", b"a", Hold::Exclusive, entry(4)),
+        |ledger| _ = ledger.remove(b"k", b"x"),
         |ledger| _ = ledger.take_missing_shares(b"k", 1, &mut |owner| owner == b"a"),
         |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
-        |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
+        |ledger| _ = ledger.put(b"k", b"c", Hold::Exclusive, entry(5)),
         |ledger| _ = ledger.forget(b"k", b"c"),
     ];
     for deed in deeds {
@@ -83,9 +82,9 @@ fn every_hold_is_counted() {
         counts.push(ledger.holds());
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
-    let in_slot = |slot| Entry { slot: Some(slot).into(), ..entry(6) };
-    ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
-    ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
+    let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
+    ledger.put(b"m", b"a", Hold::Shared, in_slot(3));
+    ledger.put(b"m", b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
     assert_eq!(ledger.holds(), 1);
 }
@@ -102,19 +101,18 @@ fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
 fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_slot =
-            |fence| Entry { slot: Some(3).into(), tied: Tied::Open, client: 8, ..entry(fence) };
+        let in_slot = |fence| Entry { slot: Some(3), tied: Tied::Open, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
-            ledger.write(&key.to_le_bytes(), b"a", hold, in_slot(6));
+            ledger.put(&key.to_le_bytes(), b"a", hold, in_slot(6));
         }
         ledger.slots_left(&Slots::of(&[3..=3]), 7);
         let key = |key: u64| key.to_le_bytes();
-        assert!(!ledger.knows(&key(1)) && ledger.of(&key(1), b"a", hold).is_none());
+        assert!(!knows(&ledger, &key(1)) && ledger.of(&key(1), b"a", hold).is_none());
         assert!(ledger.forget(&key(1), b"a").is_none());
-        assert!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
-        assert!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
-        let by_others = Entry { number: 0, numbered: false, ..in_slot(0) };
-        ledger.write(&key(4), b"a", hold, by_others);
+        assert!(ledger.put(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
+        assert!(ledger.put(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
+        let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
+        ledger.put(&key(4), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
                 && ledger.of(&key(3), b"b", Hold::Shared).is_some()
@@ -129,8 +127,12 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         assert!(stays(&ledger) && portions > 10);
         assert_eq!((ledger.holds(), ledger.close(8, usize::MAX).1.len()), (3, 3));
         ledger.slots_left(&Slots::of(&[3..=3]), 9);
-        assert!((1..5).all(|number| !ledger.knows(&key(number))));
+        assert!((1..5).all(|number| !knows(&ledger, &key(number))));
     }
+}
+
+fn tie_a(ledger: &mut Ledger, key: &[u8], client: u64, tied: bool) {
+    ledger.change(key, b"a", |entry| entry.tie_to(client, tied));
 }
 
 #[test]
@@ -138,21 +140,21 @@ fn ties_go_with_their_entries() {
     let tied = |client| Entry { client, tied: Tied::Open, ..entry(1) };
     let deeds: [fn(&mut Ledger); 6] = [
         |ledger| _ = ledger.forget(b"k", b"a"),
-        |ledger| _ = ledger.forget_share(b"k", b"a"),
+        |ledger| _ = ledger.remove(b"k", b"a"),
         |ledger| _ = ledger.forget_others(b"k", Some(b"x")),
-        |ledger| _ = ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
-        |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(2)),
-        |ledger| ledger.tie(b"k", b"a", Hold::Shared, 9, false),
+        |ledger| _ = ledger.put(b"k", b"x", Hold::Exclusive, entry(2)),
+        |ledger| _ = ledger.put(b"k", b"a", Hold::Shared, entry(2)),
+        |ledger| tie_a(ledger, b"k", 9, false),
     ];
     for (number, deed) in deeds.into_iter().enumerate() {
         let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.write(b"k", b"a", Hold::Shared, tied(8));
+        ledger.put(b"k", b"a", Hold::Shared, tied(8));
         deed(&mut ledger);
         assert!(!ledger.has_ties(8), "deed {number}");
     }
     let mut ledger = Ledger::new(Secret(1, 2));
-    ledger.write(b"k", b"a", Hold::Exclusive, tied(8));
-    ledger.tie(b"k", b"a", Hold::Exclusive, 9, true);
+    ledger.put(b"k", b"a", Hold::Exclusive, tied(8));
+    tie_a(&mut ledger, b"k", 9, true);
     assert!(!ledger.has_ties(8));
     assert_eq!(ledger.close(9, usize::MAX).1.len(), 1);
     assert!(!ledger.has_ties(9));
@@ -221,7 +223,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let (owner, print) = (owner.as_bytes(), ledger.print(&key));
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
-            new.slot = Slot::try_from(print.bits() % 16_384).ok().into();
+            new.slot = Slot::try_from(print.bits() % 16_384).ok();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
             new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNHEARD };
@@ -230,7 +232,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
             match deed + random(&mut state, 70) {
                 0..60 => {
-                    let forgotten = ledger.write(&key, owner, hold, new);
+                    let forgotten = ledger.put(&key, owner, hold, new);
                     let forgotten = forgotten.len();
                     assert_eq!(forgotten, naive.write(print, owner, hold, new));
                 }
@@ -238,11 +240,13 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     if let Some(mut old) = naive.of(print, owner, hold) {
                         old.delivery = Delivery::by(1_000);
                         naive.write(print, owner, hold, old);
-                        ledger.set(&key, owner, hold, old);
+                        ledger.set(&key, owner, old);
                     }
                 }
                 66..80 => {
-                    let known = ledger.forget_share(&key, owner);
+                    let is_shared =
+                        ledger.get(&key, owner).is_some_and(|(how, _)| how == Hold::Shared);
+                    let known = if is_shared { ledger.remove(&key, owner) } else { None };
                     assert_eq!(known.is_some(), naive.forget_share(print, owner));
                 }
                 80..99 => {
@@ -252,7 +256,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
                     ledger.slots_left(&slots, step + 1);
                     naive.0.retain(|_, (_, entries)| {
-                        let mut slots_of = entries.values().filter_map(|entry| entry.slot.get());
+                        let mut slots_of = entries.values().filter_map(|entry| entry.slot);
                         !slots_of.next().is_some_and(|slot| slots.contains(slot))
                     });
                 }
@@ -261,12 +265,10 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             if !ledger.has_to_sweep() {
                 assert_eq!(ledger.holds(), naive.holds());
             }
-            assert_eq!(ledger.knows(&key), naive.0.contains_key(&print));
+            assert_eq!(knows(&ledger, &key), naive.0.contains_key(&print));
             for hold in BOTH {
                 let entry = naive.of(print, owner, hold);
                 assert_eq!(ledger.of(&key, owner, hold), entry);
-                let told = entry.is_some_and(|entry| entry.delivery.is_told());
-                assert_eq!(ledger.is_told(&key, owner, hold), told);
             }
         }
     }
@@ -284,11 +286,11 @@ fn ties_are_those_of_the_entries_that_are_tied() {
         match random(&mut state, 4) {
             0 => {
                 let new = Entry { client, tied: Tied::by(tied), ..entry(1) };
-                ledger.write(&key, b"a", Hold::Exclusive, new);
+                ledger.put(&key, b"a", Hold::Exclusive, new);
                 naive.insert(key, tie);
             }
             1 => {
-                ledger.tie(&key, b"a", Hold::Exclusive, client, tied);
+                tie_a(&mut ledger, &key, client, tied);
                 naive.entry(key).and_modify(|before| *before = tie);
             }
             2 => {
@@ -321,12 +323,12 @@ fn ties_are_those_of_the_entries_that_are_tied() {
 
 #[test]
 fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
-    assert_eq!(size_of::<Exclusive>(), 88);
+    assert_eq!(size_of::<Held>(), 88);
     let mut ledger = Ledger::new(Secret(1, 2));
     for number in 0..100_000_usize {
-        ledger.write(&number.to_le_bytes(), b"a", Hold::Exclusive, entry(1));
+        ledger.put(&number.to_le_bytes(), b"a", Hold::Exclusive, entry(1));
         if number > 256 && number % 97 == 0 {
-            let bytes = ledger.exclusive.bytes() / number;
+            let bytes = ledger.locks.bytes() / number;
             assert!(bytes <= 114, "{bytes} bytes for each of {number}");
         }
     }
@@ -335,12 +337,12 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
 #[test]
 fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
     let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
-    let share = |number, end| Entry { end: Some(end).into(), by_wall: false, ..entry(number) };
+    let share = |number, end| Entry { end: End::ours(end), ..entry(number) };
     for hold in BOTH {
         let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
             for (owner, &entry) in [b"a", b"b"].into_iter().zip(entries) {
-                ledger.write(b"k", owner, hold, entry);
+                ledger.put(b"k", owner, hold, entry);
             }
             let missing = ledger.note_missing(b"k", now, &before_the_step);
             assert_eq!(ledger.is_missing(b"k"), missing);
@@ -351,12 +353,78 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
         assert!(!is_missed(&[share(3, 90)]), "it is over");
         assert!(!is_missed(&[share(7, 150)]), "it was granted since the step");
         assert!(
-            !is_missed(&[Entry { by_wall: true, ..share(3, 150) }]),
+            !is_missed(&[Entry { end: End::key(Some(150)), ..entry(3) }]),
             "its key says when it ends"
         );
         if hold == Hold::Shared {
             assert!(is_missed(&[share(3, 90), share(4, 150)]));
             assert!(!is_missed(&[share(3, 150), share(7, 160)]), "the key was to last longer");
         }
+    }
+}
+
+#[test]
+fn sharers_are_counted_whatever_is_done_to_one() {
+    let tied = Entry { tied: Tied::Open, ..entry(2) };
+    let mut ledger = Ledger::new(Secret(1, 2));
+    let sums = |ledger: &Ledger| (ledger.holds(), ledger.counted(), ledger.sessions());
+    ledger.put(b"k", b"a", Hold::Shared, entry(1));
+    ledger.put(b"k", b"b", Hold::Shared, tied);
+    assert_eq!(sums(&ledger), (2, 2, 1));
+    let before = ledger.put(b"k", b"b", Hold::Shared, entry(3));
+    assert_eq!((before.len(), before[0].entry), (1, tied));
+    assert_eq!(sums(&ledger), (2, 2, 0));
+    ledger.set(b"k", b"a", Entry { tally: Tally::Uncounted, ..tied });
+    assert_eq!(sums(&ledger), (2, 1, 1));
+    ledger.set(b"k", b"x", tied);
+    assert!(ledger.remove(b"k", b"a").is_some() && ledger.remove(b"k", b"a").is_none());
+    assert_eq!(sums(&ledger), (1, 1, 0));
+}
+
+#[test]
+fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
+    let now = Now::from_micros(45_000);
+    let mut ledger = Ledger::new(Secret(1, 2));
+    let ends_at = |end| Entry { end: End::ours(end), ..entry(1) };
+    for (owner, end) in [(b"a", 40), (b"b", 50), (b"c", 60)] {
+        ledger.put(b"k", owner, Hold::Shared, ends_at(end));
+    }
+    let lasting = |ledger: &Ledger| {
+        let held = ledger.held(b"k").unwrap();
+        let mut ends: Vec<Ms> = held.lasting(now).map(|(_, end)| end).collect();
+        ends.sort_unstable();
+        ends
+    };
+    assert_eq!(lasting(&ledger), [50, 60]);
+    ledger.set(b"k", b"c", Entry { end: End::key(Some(70)), ..entry(1) });
+    assert_eq!(lasting(&ledger), [50], "c ends by the wall clock");
+    ledger.end_by_wall(b"k");
+    assert_eq!(lasting(&ledger), []);
+    ledger.set(b"k", b"a", ends_at(80));
+    assert_eq!(lasting(&ledger), [80], "it was renewed");
+}
+
+#[test]
+fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_of_it() {
+    let now = Now::from_micros(45_000);
+    for hold in BOTH {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        let in_the_way = |ledger: &Ledger| ledger.may_be_in_the_way(b"a");
+        assert!(ledger.see(b"k", (b"a", hold), Some(50), None, now).is_empty());
+        assert!(ledger.get(b"k", b"a").is_none() && ledger.holds() == 0 && !in_the_way(&ledger));
+        ledger.want(b"k");
+        ledger.want(b"k");
+        let held = ledger.held(b"k").unwrap();
+        assert!(ledger.includes(held, b"a", now) && in_the_way(&ledger));
+        assert!(!ledger.includes(held, b"a", Now::from_micros(51_000)), "it is over");
+        // It is remembered from now on, in the same record.
+        assert!(ledger.put(b"k", b"a", hold, entry(7)).is_empty());
+        assert!(ledger.get(b"k", b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger));
+        assert!(ledger.see(b"k", (b"a", hold), Some(60), None, now).is_empty());
+        assert_eq!(ledger.of(b"k", b"a", hold).unwrap().end, End::key(Some(60)));
+        let lost = ledger.see(b"k", (b"b", Hold::Exclusive), None, None, now);
+        assert!(lost.len() == 1 && ledger.holds() == 0);
+        assert!(!in_the_way(&ledger) && ledger.may_be_in_the_way(b"b"));
+        assert!(ledger.take(b"k").is_empty() && !ledger.may_be_in_the_way(b"b"));
     }
 }

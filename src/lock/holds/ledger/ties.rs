@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// A hold that ends with a connection. Ties sort by connection, then by the length of the key and by key
-/// and owner, so all ties of one connection are neighbours, and among them all of one key.
+/// A hold that ends with a connection. Ties sort by connection first, so all of one connection are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tie {
     client: u64,
@@ -27,10 +26,6 @@ impl Tie {
     pub fn client(&self) -> u64 {
         self.client
     }
-
-    fn key(&self) -> &[u8] {
-        self.key_and_owner().0
-    }
 }
 
 /// All ties of one database.
@@ -48,38 +43,28 @@ impl Ties {
 
     /// Ties this owner's hold to this connection.
     pub fn add(&mut self, client: u64, key: &[u8], owner: &[u8]) {
-        if self.next(client, &[]).is_none() {
+        if !self.has(client) {
             self.connections = self.connections.saturating_add(1);
         }
         self.all.insert(Tie::new(client, key, owner));
     }
 
-    /// Unties this owner's hold of this key from this connection; without an owner, the holds of all owners.
-    pub fn remove(&mut self, client: u64, key: &[u8], owner: Option<&[u8]>) {
-        let removed = match owner {
-            Some(owner) => self.all.remove(&Tie::new(client, key, owner)),
-            None => {
-                let mut removed = false;
-                while let Some(tie) = self.next(client, key).filter(|tie| tie.key() == key) {
-                    removed = self.all.remove(&tie);
-                }
-                removed
-            }
-        };
-        if removed && self.next(client, &[]).is_none() {
+    /// Unties this owner's hold of this key from this connection.
+    pub fn remove(&mut self, client: u64, key: &[u8], owner: &[u8]) {
+        if self.all.remove(&Tie::new(client, key, owner)) && !self.has(client) {
             self.connections = self.connections.saturating_sub(1);
         }
     }
 
     pub fn has(&self, client: u64) -> bool {
-        self.next(client, &[]).is_some()
+        self.next(client).is_some()
     }
 
     /// Removes and returns up to `most` ties of this connection.
     pub fn take(&mut self, client: u64, most: usize) -> Vec<Tie> {
         let mut taken = Vec::new();
         while taken.len() < most
-            && let Some(tie) = self.next(client, &[])
+            && let Some(tie) = self.next(client)
         {
             self.all.remove(&tie);
             taken.push(tie);
@@ -105,9 +90,9 @@ impl Ties {
         self.all.into_iter()
     }
 
-    /// The first tie of this connection whose key is not before this one.
-    fn next(&self, client: u64, key: &[u8]) -> Option<Tie> {
-        let next = self.all.range(Tie::new(client, key, &[])..).next()?;
+    /// The first tie of this connection.
+    fn next(&self, client: u64) -> Option<Tie> {
+        let next = self.all.range(Tie::new(client, &[], &[])..).next()?;
         (next.client == client).then(|| next.clone())
     }
 }
@@ -126,11 +111,11 @@ mod tests {
         ties.add(2, b"k", b"ab");
         ties.add(2, b"k", b"ab");
         assert_eq!((ties.len(), ties.connections()), (4, 2));
-        ties.remove(1, b"ka", Some(b"ab"));
+        ties.remove(1, b"ka", b"ab");
         assert_eq!(ties.len(), 4, "that hold was not tied");
-        ties.remove(1, b"k", Some(b"ab"));
+        ties.remove(1, b"k", b"ab");
         assert_eq!((ties.len(), ties.connections(), ties.has(1)), (3, 2, true));
-        ties.remove(1, b"k", None);
+        ties.remove(1, b"k", b"c");
         let left = ties.take(1, 9);
         assert!(left.iter().map(Tie::key_and_owner).eq([(&b"ka"[..], &b"b"[..])]));
         assert_eq!((ties.len(), ties.connections(), ties.has(1)), (1, 1, false));

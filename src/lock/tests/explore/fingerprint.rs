@@ -36,9 +36,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     let Locks {
         holds,
         waiting,
-        closed,
         clock,
-        returns,
         put_off,
         limits: _,
         searches: _,
@@ -46,18 +44,16 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         log: _,
         outbox,
         quarantined_until,
-        unconfirmed,
-        replied,
+        offers,
     } = &server.locks;
     for (db, ledger) in holds.ledgers() {
         write!(to, "{db:?}{ledger:?}")?;
     }
     waiting.print(to)?;
-    write!(to, "{closed:?}")?;
-    write!(to, "{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}")?;
+    write!(to, "{offers:?}{put_off:?}{outbox:?}{quarantined_until:?}")?;
     write!(to, "{:?}{:?}{:?}", holds.wall(), holds.count_discarded(), holds.missing())?;
     // When it is looked again whether the server keeps owners from asking, once there is a place.
-    let is_over = server.now().ms() >= waiting.places().next_look();
+    let is_over = server.now().ms() >= waiting.places.next_look();
     write!(to, "{is_over:?}")?;
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();

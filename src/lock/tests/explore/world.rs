@@ -67,7 +67,7 @@ impl World {
     fn begin(&mut self) {
         let lead = self.lead;
         self.server.set_limits(|limits| limits.fence_lead = lead);
-        self.server.locks.waiting.draw_tickets_after(FIRST_TICKET);
+        self.server.locks.waiting.waits.draw_tickets_after(FIRST_TICKET);
     }
 
     pub fn now(&self) -> Ms {
@@ -487,8 +487,8 @@ impl World {
         self.server.locks.slots_left(&[slot..=slot]);
         self.book.left(lock);
         for ticket in self.server.waiting() {
-            let waiting = &self.server.locks.waiting;
-            let waiter = (waiting.wait_of_client(ticket)).and_then(|wait| waiting.waiter(wait));
+            let waits = &self.server.locks.waiting.waits;
+            let waiter = waits.wait_of_client(ticket).and_then(|wait| waits.get(wait));
             if waiter.is_some_and(|waiter| waiter.names.iter().any(|name| *name.key == *key)) {
                 self.server.unblock_by_error(ticket);
             }
@@ -680,7 +680,8 @@ impl World {
 fn remembers(server: &Server, lock: LockNo) -> bool {
     let (db, key) = LOCKS[lock];
     let key = key.as_bytes();
-    server.locks.holds.know(NameRef { db, key })
+    let held = server.locks.holds.held(NameRef { db, key });
+    held.is_some_and(|held| held.sum().holds > 0)
 }
 
 fn of(locks: &[LockNo]) -> Vec<Lock> {

@@ -3,7 +3,7 @@
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Left, Ms, NotALock, Refusal, Ticket};
 
 /// What was done to the server, and what it replied.

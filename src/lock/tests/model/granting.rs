@@ -3,7 +3,7 @@
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {

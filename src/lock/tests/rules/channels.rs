@@ -59,7 +59,7 @@ fn a_place_that_was_not_claimed_sleeps_and_is_put_back_where_it_stood() {
     assert_eq!(asks, Ok(Acquired::Place(0)));
     let asks = server.asks(&[LOCK], told(alone("dot"), "two"));
     assert_eq!(asks, Ok(Acquired::Place(1)));
-    let waiting = server.locks.waiting.entries();
+    let waiting = server.locks.waiting.waits.listed.entries();
     assert_eq!(waiting, 2, "it counts for lock.max-waiters-total again");
     server.release(LOCK, "cid").unwrap();
     assert_eq!(server.holder(), held("ben", 401));
@@ -90,7 +90,7 @@ fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
     server.release(LOCK, "ann").unwrap();
     server.at(300);
     assert_eq!(server.holder(), None);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     // A try is not behind it.
     server.gets("cid", 10);
     assert_eq!(server.release(LOCK, "cid"), Ok(true));
@@ -207,7 +207,7 @@ fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
     server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     // His turn comes, he does not claim it, and sleeps.
     server.release(LOCK, "ann").unwrap();
     server.at(201);
@@ -262,6 +262,6 @@ fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_wake() {
         server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
     }
     server.at(201);
-    assert_eq!(server.locks.waiting.count_waiting(), 11);
+    assert_eq!(server.locks.waiting.waits.listed.count_waiting(), 11);
     assert_eq!(server.locks.counts().waiters_peak, 11);
 }

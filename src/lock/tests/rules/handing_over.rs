@@ -42,7 +42,7 @@ fn settling_twice_changes_nothing() {
     written(&mut server);
     let (queue, due) = (server.queue(LOCK), server.due());
     for _ in 0..2 {
-        server.locks.waiting.note(crate::lock::tests::simulated::name(LOCK).keep());
+        server.locks.waiting.queues.note(crate::lock::tests::simulated::name(LOCK).keep());
         server.tick();
     }
     assert_eq!(written(&mut server), []);
@@ -134,11 +134,11 @@ fn a_waiter_that_is_decided_before_its_client_is_blocked_is_replied_to_in_the_ne
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 100);
-    server.locks.reply_again(ben);
+    server.locks.outcomes().reply_again(ben);
     assert!(server.locks.outbox().take_to_reply().is_empty(), "it still waits");
     server.release(LOCK, "ann").unwrap();
     assert!(server.locks.outbox().take_to_reply().is_empty(), "it was woken");
-    server.locks.reply_again(ben);
+    server.locks.outcomes().reply_again(ben);
     assert_eq!(server.locks.next_due(), Some(0));
     assert_eq!(server.locks.outbox().take_to_reply(), [ben]);
 }

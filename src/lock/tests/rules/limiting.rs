@@ -166,9 +166,9 @@ fn a_request_that_finds_room_for_a_part_of_it_takes_none() {
     let both = Plea { patience: Patience::Forever, ..alone("cid") };
     let answer = server.asks(&[LOCK, OTHER], both);
     assert_eq!(answer, Err(Refusal::QueueFull));
-    assert_eq!(server.locks.waiting.entries(), 2);
+    assert_eq!(server.locks.waiting.waits.listed.entries(), 2);
     server.queues(&[OTHER], alone("cid"));
-    assert_eq!(server.locks.waiting.entries(), 3);
+    assert_eq!(server.locks.waiting.waits.listed.entries(), 3);
 }
 
 /// However the wait ends.
@@ -195,7 +195,7 @@ fn the_places_of_a_waiter_are_free_when_it_has_left() {
         assert_eq!(answer, Err(Refusal::QueueFull), "{end}");
         leave(&mut server, ben);
         server.turn();
-        assert_eq!(server.locks.waiting.entries(), 0, "{end}");
+        assert_eq!(server.locks.waiting.waits.listed.entries(), 0, "{end}");
         server.queues(&[THIRD], alone("cid"));
     }
 }
@@ -351,5 +351,5 @@ fn a_drain_leaves_a_grant_on_its_way_alone() {
 /// How many requests wait, and for how many locks.
 fn waiting_now(server: &Server) -> (usize, usize) {
     let waiting = server.locks.waiting();
-    (waiting.count_waiting(), waiting.count_queues())
+    (waiting.waits.listed.count_waiting(), waiting.queues.len())
 }

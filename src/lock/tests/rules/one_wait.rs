@@ -94,10 +94,10 @@ fn a_place_takes_over_the_wait_of_a_client_and_a_client_that_of_a_place() {
     assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
     assert_eq!(server.queue(LOCK), [ann, ben]);
     assert_eq!(told(&mut server, ann), Some(Told::Replaced));
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     let again = server.queues(&[LOCK], forever(alone("ann")));
     assert_eq!(server.queue(LOCK), [ann, ben]);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     server.at(LEASE + 1);
     assert_eq!(server.queue(LOCK), [ann, ben], "no lease ends it any more");
     assert_eq!(served_next(&mut server), "ann");
@@ -151,7 +151,7 @@ fn in_another_mode_it_joins_at_the_end_and_the_earlier_wait_is_given_up() {
     let (mut server, ben) = ann_has_a_place();
     let last = server.queues(&[LOCK], forever(sharing("ann")));
     assert_eq!(server.queue(LOCK), [ben, last]);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     assert_eq!(server.published, []);
 }
 
@@ -196,7 +196,7 @@ fn if_it_is_refused_in_another_mode_the_earlier_wait_stands_as_it_stood() {
     let behind = Plea { max_queue: Some(0), ..in_queue(sharing("ann")) };
     assert!(matches!(server.asks(&[LOCK], behind), Err(Refusal::Behind(_))));
     server.at(LEASE);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -356,6 +356,35 @@ fn a_client_that_can_not_be_blocked_ends_the_wait_that_it_has_taken_over() {
 }
 
 #[test]
+fn a_place_that_would_close_a_deadlock_has_no_other_turn_after_a_pause_in_which_its_claim_ended() {
+    for writes in [false, true] {
+        let mut server = server();
+        let other = Plea { ttl: 50_000, ..alone("ann") };
+        server.takes(&[OTHER], other);
+        server.takes(&[LOCK], Plea { ttl: 100, ..alone("eve") });
+        server.asks(&[LOCK], Plea { patience: place(470), ..alone("ann") }).unwrap();
+        server.queues(&[OTHER], forever(alone("ben")));
+        server.at(200);
+        assert_eq!(server.holder().unwrap().0, "ann", "she has yet to claim it");
+        if writes {
+            server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
+        }
+        server.at(469);
+        (server.keys.paused, server.keys.keeps_back) = (true, true);
+        server.at(471);
+        (server.keys.paused, server.keys.keeps_back) = (false, false);
+        server.at(600);
+        let deadlocks = server.locks.counts().deadlocks;
+        assert_eq!(deadlocks, 0, "no request was refused");
+        assert_eq!(server.queue(LOCK), [0; 0]);
+        assert_eq!(server.holder().unwrap().0, if writes { "ben" } else { "ann" });
+        // She sleeps, and when she asks she hears why.
+        let asked = server.asks(&[LOCK], in_queue(alone("ann")));
+        assert_eq!(matches!(asked, Err(Refusal::Deadlock(_))), writes, "{asked:?}");
+    }
+}
+
+#[test]
 fn rights_are_those_of_the_client_that_waits_now() {
     let (mut server, ann, _) = ann_waits();
     server.bar(ann);
@@ -386,7 +415,7 @@ fn a_place_that_was_passed_by_is_a_wait() {
     assert!(matches!(server.asks(&[OTHER], forever(alone("ann"))), Err(Refusal::OneWait(_))));
     let last = server.queues(&[LOCK], forever(sharing("ann")));
     assert_eq!(server.queue(LOCK).last(), Some(&last), "in another mode it joins at the end");
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -406,7 +435,7 @@ fn a_place_that_lost_a_lock_which_its_owner_then_acquired_otherwise_does_not_sle
     server.foreign(Write::Del(LOCK));
     server.takes(&[LOCK], alone("ann"));
     assert_eq!(server.asks(&BOTH, in_queue(alone("ann"))), Err(Refusal::HoldsSome));
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -418,7 +447,7 @@ fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
     }
     server.takes(&[LOCK], sharing("ann"));
     assert_eq!(server.report(LOCK).unwrap().unwrap().waiters.len(), 0);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     assert_eq!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
 }
 
@@ -436,7 +465,7 @@ fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_h
         assert_eq!(server.queue(LOCK).len(), 1, "she sleeps");
     }
     server.at(LEASE + 1);
-    assert_eq!(server.locks.waiting.leased_places(), 0, "her lease is over");
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0, "her lease is over");
 }
 
 #[test]
@@ -476,7 +505,7 @@ fn a_claim_that_runs_out_while_its_owner_waits_for_other_locks_ends_the_place() 
     server.queues(&[OTHER], forever(alone("ann")));
     server.at(LEASE + 1);
     assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     assert!(matches!(server.asks(&[LOCK], in_queue(alone("ann"))), Err(Refusal::OneWait(_))));
 }
 

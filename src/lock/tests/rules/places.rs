@@ -97,7 +97,7 @@ fn a_place_that_is_not_asked_for_in_time_is_gone() {
     server.at(500);
     server.place_of("cid");
     server.at(LEASE);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     assert_eq!(server.locks.counts().places_lapsed, 1);
     assert_eq!(server.place_of("cid"), 1);
     assert_eq!(server.place_of("ben"), 2);
@@ -135,7 +135,7 @@ fn the_first_claim_sets_the_end_and_later_asks_only_prolong_it() {
     server.at(200);
     let fence = server.claims("ben");
     assert_eq!(server.holder(), held("ben", 300));
-    assert!(server.locks.waiting.leased_places() == 0);
+    assert!(server.locks.waiting.waits.leased_places() == 0);
     let shorter = Plea { ttl: 10, ..in_queue(alone("ben")) };
     assert_eq!(server.takes(&[LOCK], shorter), fence);
     assert_eq!(server.holder(), held("ben", 300));
@@ -166,7 +166,7 @@ fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
         server.release(LOCK, "ann").unwrap();
         deed(&mut server);
         assert_eq!(server.holder(), held("ben", claimed.unwrap_or(LEASE)));
-        assert_eq!(server.locks.waiting.leased_places(), usize::from(claimed.is_none()));
+        assert_eq!(server.locks.waiting.waits.leased_places(), usize::from(claimed.is_none()));
         assert_eq!(server.release(LOCK, "ben"), Ok(claimed.is_some()));
         assert_eq!(server.holder(), None);
         server.at(1);
@@ -183,11 +183,15 @@ fn a_place_that_sleeps_ends_when_its_owner_renews_a_hold_that_another_client_has
     server.set_limits(|limits| limits.claim_time = 20);
     server.release(LOCK, "ann").unwrap();
     server.at(30);
-    assert_eq!((server.holder(), server.locks.waiting.leased_places()), (None, 1), "it sleeps");
+    assert_eq!(
+        (server.holder(), server.locks.waiting.waits.leased_places()),
+        (None, 1),
+        "it sleeps"
+    );
     server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
     server.at(40);
     assert_eq!(server.renew(LOCK, "ben", 100), Ok(true));
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -204,7 +208,7 @@ fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
     assert_eq!(server.holder(), held("cid", 500 + LEASE));
     let counts = server.locks.counts();
     assert_eq!((counts.unclaimed, counts.places_lapsed), (1, 1));
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     server.at(3 * LEASE);
     assert_eq!(server.holder(), None);
     assert!(server.is_empty());
@@ -218,7 +222,7 @@ fn another_mode_is_another_place_at_the_end() {
     server.place_of("cid");
     let asks = server.asks(&[LOCK], in_queue(sharing("ben")));
     assert_eq!(asks, Ok(Acquired::Place(1)));
-    assert_eq!(server.locks.waiting.leased_places(), 2);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 2);
     assert_eq!(server.place_of("cid"), 1);
     // Refused, so he keeps what he has.
     server.set_limits(|limits| limits.max_waiters = 1);
@@ -336,7 +340,7 @@ fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     server.place_of("cid");
     server.close(client);
     server.at(10);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     // And so does the hold.
     let asks = server.asks(&[LOCK], Plea { client: 99, ..tied("cid") });
     assert_eq!(asks, Ok(Acquired::Place(0)));
@@ -358,7 +362,7 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
         end(&mut server);
         server.at(10);
         assert_eq!(server.published.len(), 1);
-        assert_eq!(server.locks.waiting.leased_places(), 0);
+        assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     }
 }
 
@@ -393,7 +397,7 @@ fn a_client_that_could_not_ask_keeps_the_place() {
         server.at(3 * LEASE + LEASE / 2);
         assert_eq!(server.place_of("cid"), 2);
         server.at(6 * LEASE);
-        assert_eq!(server.locks.waiting.leased_places(), 0);
+        assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     }
 }
 
@@ -407,9 +411,9 @@ fn owners_have_their_time_from_when_they_can_ask_again() {
     server.at(740);
     server.keys.keeps_back = false;
     server.at(1700);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     server.at(1760);
-    assert_eq!(server.locks.waiting.leased_places(), 0);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -473,7 +477,7 @@ fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
     server.place_of("ben");
     server.at(10);
     assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     assert_eq!(server.place_of("ben"), 1);
 }
 
@@ -500,7 +504,7 @@ fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
     server.keys.denied.insert(b"ben".to_vec());
     server.release(LOCK, "ann").unwrap();
     assert_eq!(server.holder().unwrap().0, "cid");
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
 }
 
 #[test]
@@ -508,10 +512,10 @@ fn nothing_is_kept_of_the_denial_of_a_place() {
     let mut server = server();
     server.gets("ann", 50_000);
     server.place_of("ben");
-    let place = server.locks.waiting.wait_of(b"ben", 0).unwrap();
+    let place = server.locks.waiting.waits.wait_of(b"ben", 0).unwrap();
     server.keys.denied.insert(b"ben".to_vec());
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.locks.waiting.denial(place), None);
+    assert_eq!(server.locks.waiting.waits.denial(place), None);
 }
 
 #[test]
@@ -566,7 +570,7 @@ fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
     server.waits("ben", 10);
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.entries(), 1);
+    assert_eq!(server.locks.waiting.waits.listed.entries(), 1);
 }
 
 #[test]
@@ -578,7 +582,7 @@ fn a_demotion_ends_no_place_of_after_the_next_promotion() {
     server.promote();
     server.place_of("cid");
     server.at(10);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     assert_eq!(server.place_of("cid"), 1);
 }
 
@@ -592,7 +596,7 @@ fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_a
     server.place_of("ben");
     server.place_of("cid");
     server.at(10);
-    assert_eq!(server.locks.waiting.leased_places(), 2);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 2);
     assert_eq!(server.place_of("ben"), 1);
 }
 
@@ -607,7 +611,7 @@ fn a_granted_place_of_before_a_demotion_whose_hold_is_lost_is_a_new_one() {
     server.del(LOCK);
     server.takes(&[LOCK], Plea { ttl: 50_000, ..sharing("cid") });
     assert_eq!(server.place_of("ben"), 1);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     server.at(10);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
 }

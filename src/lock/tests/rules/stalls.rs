@@ -5,6 +5,7 @@ use super::super::simulated::told_on;
 use super::*;
 use crate::lock::Mode;
 use crate::lock::budget::Budget;
+use crate::lock::waiting::queue::Queue;
 
 /// As many locks as a request may name.
 const WIDE: usize = 64;
@@ -22,9 +23,7 @@ fn owner(number: usize) -> Owner {
 
 /// In how many queues a client stands.
 fn standing(server: &Server) -> usize {
-    let databases = server.locks.waiting.queues();
-    let queues = databases.flat_map(|(_, queues)| queues.iter());
-    queues.map(|(_, queue)| queue.len()).sum()
+    server.locks.waiting.queues.iter().map(Queue::len).sum()
 }
 
 /// Does what is due until nothing is; says how many ticks it took, and how much of it at most one of
@@ -165,8 +164,12 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
     }
     // Each tick is slow, so the last claims are seen to long after they have ended.
     let mut now = LEASE;
-    while server.locks.waiting.leased_places() > 0 {
-        assert!(now < LEASE + 2_000, "{} places are left", server.locks.waiting.leased_places());
+    while server.locks.waiting.waits.leased_places() > 0 {
+        assert!(
+            now < LEASE + 2_000,
+            "{} places are left",
+            server.locks.waiting.waits.leased_places()
+        );
         now += 5;
         server.lags_until(now);
         server.tick();
@@ -248,7 +251,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
         server.takes(&[lock], Plea { session: true, client, ..alone("ann") });
     }
     server.close(client);
-    assert_eq!(server.locks.returns.len(), 0);
+    assert_eq!(server.locks.offers.returns.len(), 0);
     let held = |server: &Server| server.locks.remembered().holds;
     let (_, most) = all_ticks(&mut server, held);
     assert!(most <= 256, "{most} at once");
@@ -388,6 +391,20 @@ mod sharers {
         let (done, visits) = visits(server, deed);
         assert!(visits <= most, "{what} looks at {visits} shares");
         done
+    }
+
+    #[test]
+    fn one_that_waits_for_many_sharers_reads_those_alone_that_others_have_written_and_once() {
+        let mut server = shared(50_000);
+        is_cheap(&mut server, "a waiter", FEW, |server| server.waits("xia", 50));
+        let mut server = written(MANY, 50_000);
+        let (_, first) = visits(&mut server, |server| server.waits("xia", 50));
+        assert!((MANY..=MANY + FEW).contains(&first), "{first}");
+        is_cheap(&mut server, "another waiter", FEW, |server| server.waits("yan", 50));
+        for owner in ["xia", "yan"] {
+            is_cheap(&mut server, "RELEASE", FEW, |server| server.release(LOCK, owner)).unwrap();
+        }
+        is_cheap(&mut server, "a later waiter", FEW, |server| server.waits("zoe", 50));
     }
 
     /// Ticks until nothing is due. A tick looks at the shares for the lock's state, finds those that are over, and

@@ -13,7 +13,7 @@ fn nothing_is_brought_into_step_while_nothing_may_be_written() {
         server.gets("ann", 1000);
         server.keys.paused = true;
         server.step(by);
-        server.locks.waiting.note(name(LOCK).keep());
+        server.locks.waiting.queues.note(name(LOCK).keep());
         server.at(1);
         let offences = server.happened().offences;
         assert!(offences.is_empty(), "{offences:?}");
@@ -54,7 +54,7 @@ fn a_hold_that_ends_while_nothing_may_be_written_is_over_although_its_key_stays(
         server.keys.paused = true;
         server.step(-MINUTE);
         server.at(101);
-        server.locks.waiting.note(name(LOCK).keep());
+        server.locks.waiting.queues.note(name(LOCK).keep());
         server.at(102);
         assert_eq!(server.check(LOCK, "ann").unwrap(), None);
         server.keys.paused = false;

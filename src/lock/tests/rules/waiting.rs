@@ -176,7 +176,7 @@ fn passes(server: &mut Server, ms: Ms) -> usize {
     for _ in 0..ms {
         let now = server.now().ms() + 1;
         server.set_clock(now);
-        looks += server.locks.waiting.alarms_up_to(now);
+        looks += server.locks.waiting.queues.alarms_up_to(now);
         while server.due().is_some_and(|due| due <= now) {
             server.tick();
             server.turn();
@@ -231,7 +231,7 @@ fn a_key_may_be_no_lock_from_when_it_is_touched_until_it_is_looked_at() {
     let mut server = server();
     server.gets("ann", 100);
     server.waits("ben", 100);
-    let may_be = |server: &Server| server.locks.waiting.may_be_no_lock(name(LOCK));
+    let may_be = |server: &Server| server.locks.waiting.queues.may_be_no_lock(name(LOCK));
     assert!(!may_be(&server));
     server.keys.write(Write::PExpireAt(LOCK, START + 200));
     server.locks.touched(name(LOCK).keep(), server.now());

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
     NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Secret, Terms,
@@ -343,7 +343,7 @@ impl Server {
     /// The server won't block the client of this waiter after all.
     pub fn cannot_block(&mut self, ticket: Ticket) {
         self.blocked.remove(&ticket);
-        self.locks.cannot_wait(ticket);
+        self.locks.outcomes().cannot_wait(ticket);
     }
 
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
@@ -556,7 +556,7 @@ impl Server {
             self.publish();
         }
         for name in std::mem::take(&mut self.touched) {
-            self.locks.waiting.note(name);
+            self.locks.waiting.queues.note(name);
         }
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
@@ -570,7 +570,7 @@ impl Server {
 
     /// What a timer does, and a job doesn't.
     fn publish(&mut self) {
-        while let Some(message) = self.locks.waiting.next_message() {
+        while let Some(message) = self.locks.waiting.take_message() {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if let Some(place) = message.turn_of.filter(|_| self.deaf.contains(&channel)) {
@@ -593,7 +593,7 @@ impl Server {
     pub fn turn_too_early_for_the_ends(&mut self) {
         if self.flavour.answers == Answers::Straight {
             for &ticket in &self.woken {
-                self.locks.reply_stays(ticket);
+                self.locks.outcomes().reply_stays(ticket);
             }
         }
         for client in std::mem::take(&mut self.doomed) {
@@ -619,7 +619,7 @@ impl Server {
     /// The second half: no connection can have closed by itself in between.
     fn wakes_up(&mut self) {
         let lost = std::mem::take(&mut self.lost);
-        self.locks.confirm(|client| !lost.contains(&client));
+        self.locks.outcomes().confirm(|client| !lost.contains(&client));
         for (ticket, blocked) in std::mem::take(&mut self.ending) {
             let heard = !lost.contains(&blocked.client);
             self.happened.lost += u64::from(!heard);
@@ -681,7 +681,7 @@ impl Server {
         if !self.ending.is_empty() {
             self.lost.insert(client);
         }
-        self.locks.closed(client);
+        self.locks.outcomes().closed(client);
         self.happened.closed.push(client);
     }
 
@@ -789,7 +789,7 @@ impl Server {
 
     fn has_settled(&mut self, is_over: bool) {
         // Where no client waits, none moves up.
-        if !is_over && self.locks.waiting.has_queues() {
+        if !is_over && !self.locks.waiting.queues.is_empty() {
             self.offence("a lock was left half settled");
         }
     }
@@ -816,10 +816,10 @@ impl Server {
     fn answer(&mut self) {
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
-            if self.locks.waiting.is_replaced(ticket) {
+            if self.locks.waiting.waits.handles.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
-            } else if let Some(waiter) = (self.locks.waiting.wait_of_client(ticket))
-                .and_then(|ticket| self.locks.waiting.waiter(ticket))
+            } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
+                .and_then(|ticket| self.locks.waiting.waits.get(ticket))
             {
                 self.happened.decided.push((ticket, waiter.state()));
             } else {
@@ -837,11 +837,11 @@ impl Server {
 
     /// The server asks for a client's answer.
     fn ask(&mut self, ticket: Ticket) {
-        let answer = self.locks.outcome(ticket).map(Told::from);
+        let answer = self.locks.outcomes().outcome(ticket).map(Told::from);
         if answer.is_none() {
             self.offence("no answer for a client that was told nothing");
         }
-        if self.locks.outcome(ticket).is_some() {
+        if self.locks.outcomes().outcome(ticket).is_some() {
             self.offence("a second answer for a client");
         }
         if let Some(blocked) = self.blocked.get_mut(&ticket) {
@@ -857,12 +857,12 @@ impl Server {
         if client_lives && !cut_off && blocked.answer.is_none() {
             self.offence("a client was woken and told nothing");
         }
-        let unconfirmed = self.locks.unconfirmed.len();
-        self.locks.ended(
+        let unconfirmed = self.locks.offers.unconfirmed.len();
+        self.locks.outcomes().ended(
             ticket,
             End { cut_off, client_lives, replies_stay: self.flavour.answers == Answers::Straight },
         );
-        if self.locks.unconfirmed.len() > unconfirmed {
+        if self.locks.offers.unconfirmed.len() > unconfirmed {
             self.ending.push((ticket, blocked));
         } else {
             self.ended(ticket, blocked.answer.filter(|_| client_lives));
@@ -890,9 +890,10 @@ impl Server {
         let db: Db = lock.0;
         self.locks
             .waiting
-            .queue_of(NameRef { db, key: lock.1.as_bytes() })
+            .queues
+            .get(NameRef { db, key: lock.1.as_bytes() })
             .map(|queue| {
-                queue.iter().filter(|&ticket| self.locks.waiting.is_waiting(ticket)).collect()
+                queue.iter().filter(|&ticket| self.locks.waiting.waits.is_waiting(ticket)).collect()
             })
             .unwrap_or_default()
     }

@@ -14,41 +14,31 @@
 //! another mode; when its user loses the right to the locks; when the connection that it is tied to closes;
 //! when the server becomes a replica or is drained; when its slot leaves, if the server says so.
 
-pub mod ask;
-pub mod claim;
+mod claim;
 pub mod end;
-pub mod kept;
-pub mod sleep;
+mod kept;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::words::{Asker, Ms, Notify, Now, Slots, Ticket};
+use crate::lock::waiting::place::end::Endings;
+use crate::lock::waiting::waits::waiter::Waiter;
+use crate::lock::words::{Asker, Lease, Ms, Notify, Ticket};
 
-/// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::queue::waiter::Waiter)s.
+/// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::waits::waiter::Waiter)s.
 #[derive(Debug, Default)]
 pub struct Places {
     /// Grants that are not claimed yet, by when each has to be.
-    pub claims: BTreeSet<(Ms, Ticket)>,
+    claims: BTreeSet<(Ms, Ticket)>,
     /// Places that end with a connection, by that connection.
-    pub sessions: BTreeSet<(u64, Ticket)>,
+    sessions: BTreeSet<(u64, Ticket)>,
     /// Notifications that are to be published.
-    pub messages: VecDeque<Notice>,
-    /// Which places are to end, and among which tickets they are still to be looked for.
-    pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
+    messages: VecDeque<Notice>,
+    endings: VecDeque<Endings>,
     /// Since when owners can ask: leases and claims that began before it go on from here.
     can_ask_since: Ms,
     /// When the last tick began.
     ticked: Ms,
-}
-
-#[derive(Clone, Debug)]
-pub enum Ending {
-    /// All: the server is a replica now, or is drained.
-    All,
-    /// Those whose locks are in these slots, which have left.
-    InSlots(Rc<Slots>),
 }
 
 /// A notification that is to be published, if it still applies by then.
@@ -88,9 +78,10 @@ pub struct Place {
 const _: () = assert!(size_of::<Place>() == 48, "there may be a million places");
 
 impl Place {
-    /// A place that this user has asked for, and whose message is yet to be said.
-    pub fn new(length: Ms, asker: Rc<Asker>) -> Self {
-        Self { length, notify: None, asker, claim_ends: 0 }
+    /// A place that this user has asked for.
+    pub fn new(lease: &Lease<'_>, asker: Rc<Asker>) -> Self {
+        let notify = lease.notify.map(Notification::new);
+        Self { length: lease.length, notify, asker, claim_ends: 0 }
     }
 }
 
@@ -130,14 +121,38 @@ impl Places {
         !self.messages.is_empty() || !self.endings.is_empty()
     }
 
-    /// A place that has not claimed its grant in time.
-    pub fn overdue_claim(&self, now: Now) -> Option<Ticket> {
-        let first = self.claims.first();
-        first.filter(|&&(end, _)| end < now.ms()).map(|&(_, ticket)| ticket)
+    /// Are places still to be ended that were told of it?
+    #[cfg(test)]
+    pub fn have_endings(&self) -> bool {
+        !self.endings.is_empty()
     }
 
-    /// When the first grant will be overdue that is not claimed.
-    pub fn next_claim(&self) -> Option<Ms> {
-        self.claims.first().map(|&(end, _)| end.saturating_add(1))
+    /// How many times are set, and how many pieces of work are to be done.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.claims.len(), self.messages.len().saturating_add(self.endings.len())]
+    }
+
+    /// Ties this request to the connection that it ends with, if it is a place that does.
+    pub fn tie(&mut self, ticket: Ticket, waiter: &Waiter) {
+        if waiter.session && waiter.place().is_some() {
+            self.sessions.insert((waiter.client, ticket));
+        }
+    }
+
+    pub fn untie(&mut self, ticket: Ticket, waiter: &Waiter) {
+        self.sessions.remove(&(waiter.client, ticket));
+    }
+
+    /// Notifies the owner of this place, if it wants that, that it is its turn.
+    pub fn notify(&mut self, ticket: Ticket, place: &Place) {
+        if place.notify.is_some() {
+            self.messages.push_back(Notice::Granted(ticket));
+        }
+    }
+
+    /// The same, that the place is lost.
+    pub fn notify_lost(&mut self, place: &Place) {
+        let message = place.message(None);
+        self.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));
     }
 }

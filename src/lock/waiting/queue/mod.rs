@@ -1,14 +1,7 @@
 //! The queue of one lock: which requests wait, in which order.
 
-mod holders;
+pub mod by_key;
 pub mod order;
-pub mod queues;
-pub mod waiter;
-pub mod waiters;
-pub mod waits;
-
-pub use holders::{Alone, Holders};
-pub use waiter::{State, WaitOutcome, Waiter};
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -27,7 +20,6 @@ pub struct Queue {
     asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
     single_name: Option<Rc<[Name]>>,
-    holders: Holders,
     /// Was the key no lock when it was last read?
     is_no_lock: bool,
     /// May the key have changed since it was last read?
@@ -67,16 +59,6 @@ impl Queue {
     /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
     pub fn single_name(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
         Rc::clone(self.single_name.get_or_insert_with(|| Rc::from([name()])))
-    }
-
-    /// Who holds the lock, as of when it was last looked at.
-    pub fn holders(&self) -> &Holders {
-        &self.holders
-    }
-
-    /// Who holds the lock, to be changed by [`Waiting`](crate::lock::waiting::Waiting) alone, which counts them.
-    pub(in crate::lock::waiting) fn holders_mut(&mut self) -> &mut Holders {
-        &mut self.holders
     }
 
     /// The waiters that wait for other locks too.

@@ -3,7 +3,7 @@
 use crate::lock::fence::Fence;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Server, name};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Hold as How, Mode, Ms, NameRef, from_wall};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
@@ -103,7 +103,7 @@ impl Book {
             self.grant(fence, who, server)?;
         }
         for wait in &mut self.waits {
-            let state = (wait.place).and_then(|place| server.locks.waiting.waiter(place));
+            let state = (wait.place).and_then(|place| server.locks.waiting.waits.get(place));
             if wait.ticket.is_none() && state.is_some_and(|one| one.state() == State::Waiting) {
                 wait.granted = None;
             }
@@ -174,7 +174,8 @@ impl Book {
             let names: Vec<NameRef<'_>> =
                 (wait.ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
             let locks = &server.locks;
-            let Some(ticket) = locks.waiting.place_of(OWNERS[owner].as_bytes(), &names) else {
+            let Some(ticket) = locks.waiting.waits.place_of(OWNERS[owner].as_bytes(), &names)
+            else {
                 let is_up = wait.until.is_some_and(|until| until <= self.now);
                 let by_owner = told.is_some_and(|(ask, ..)| ask.owner == owner)
                     || cause == Cause::Owner(owner);
@@ -184,7 +185,7 @@ impl Book {
                 gone.push(at);
                 continue;
             };
-            let state = locks.waiting.waiter(ticket).map(|waiter| waiter.state());
+            let state = locks.waiting.waits.get(ticket).map(|waiter| waiter.state());
             wait.asleep = state == Some(State::Asleep);
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}

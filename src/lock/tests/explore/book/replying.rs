@@ -88,7 +88,8 @@ impl Book {
                 });
                 let names: Vec<NameRef<'_>> =
                     (ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
-                let place = server.locks.waiting.place_of(OWNERS[ask.owner].as_bytes(), &names);
+                let place =
+                    server.locks.waiting.waits.place_of(OWNERS[ask.owner].as_bytes(), &names);
                 match old {
                     Some(at) if self.waits[at].place == place => {
                         let slept = self.waits.remove(at).asleep;
@@ -112,7 +113,7 @@ impl Book {
                 let behind = self.stands_behind(&ask);
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
-                let is_late = !locks.waiting.places().endings.is_empty();
+                let is_late = locks.waiting.places.have_endings();
                 ensure(behind <= before && (before == behind || is_late), || {
                     format!("{ask}, stands behind {behind}, and is told {before}")
                 })?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::lock::fence::Fence;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Lock, Owner, Plea, Write};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Ahead, Hold, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::super::steps::LOCKS;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lock::fence::Fence;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Ahead, Hold, Limits, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::counts::Counts;

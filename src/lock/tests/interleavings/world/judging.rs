@@ -4,7 +4,7 @@ use super::super::steps::LOCKS;
 use super::{GRACE, World};
 use crate::lock::tests::model::{Around, Deed, Verdict, ensure};
 use crate::lock::tests::simulated::Lock;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::waits::waiter::State;
 
 impl World {
     /// Has the model follow what the server just did.

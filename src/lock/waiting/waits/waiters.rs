@@ -3,8 +3,8 @@
 use crate::lock::hashing::ByNumber;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::waiter::Waiter;
-use crate::lock::words::Ticket;
+use crate::lock::waiting::waits::Ticket;
+use crate::lock::waiting::waits::waiter::Waiter;
 
 /// All waiters, by their tickets. Those with a blocked client are in a hash table: a server has a few thousand
 /// clients. Places are not, because there may be a million, and a hash table that grows is moved as a whole.
@@ -16,37 +16,32 @@ pub struct Waiters {
 
 impl Waiters {
     #[inline]
-    pub fn get(&self, ticket: &Ticket) -> Option<&Waiter> {
-        let waiter = self.with_client.get(ticket);
-        waiter.or_else(|| self.places.get(*ticket).map(|(_, place)| &**place))
+    pub fn get(&self, ticket: Ticket) -> Option<&Waiter> {
+        let waiter = self.with_client.get(&ticket);
+        waiter.or_else(|| self.places.get(ticket).map(|(_, place)| &**place))
     }
 
     #[inline]
-    pub fn get_mut(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
-        let waiter = self.with_client.get_mut(ticket);
-        waiter.or_else(|| self.places.get_mut(*ticket).map(|(_, place)| &mut **place))
+    pub fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        let waiter = self.with_client.get_mut(&ticket);
+        waiter.or_else(|| self.places.get_mut(ticket).map(|(_, place)| &mut **place))
     }
 
     pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
-        if waiter.place.is_some() {
+        if waiter.place().is_some() {
             self.places.insert((ticket, Box::new(waiter)));
         } else {
             self.with_client.insert(ticket, waiter);
         }
     }
 
-    pub fn remove(&mut self, ticket: &Ticket) -> Option<Waiter> {
-        let waiter = self.with_client.remove(ticket);
-        waiter.or_else(|| self.places.remove(*ticket).map(|(_, place)| *place))
+    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let waiter = self.with_client.remove(&ticket);
+        waiter.or_else(|| self.places.remove(ticket).map(|(_, place)| *place))
     }
 
     pub fn places(&self) -> usize {
         self.places.len()
-    }
-
-    #[inline]
-    pub fn has_places(&self) -> bool {
-        !self.places.is_empty()
     }
 
     /// The first place from this ticket on.

@@ -12,7 +12,7 @@
 //!
 //! A request without a client, a place in the queue, has a table of its own ([`crate::lock::waiting::place`]).
 //!
-//! `replied` is not one of the states, because the server decides when it asks for the reply: at once, a
+//! What has become of the [`Reply`] is not one of the states, because the server decides when it asks for the reply: at once, a
 //! turn of its event loop later, or never, if the client has disconnected. A waiter that is asked for its
 //! reply while it is still `Waiting` was ended by `CLIENT UNBLOCK`: it becomes `TimedOut`.
 //!
@@ -26,6 +26,7 @@
 use std::rc::Rc;
 
 use crate::lock::Turn;
+use crate::lock::budget;
 use crate::lock::waiting::place::Place;
 use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Request, Terms, Ticket};
 
@@ -45,53 +46,79 @@ pub struct Waiter {
     pub ends: Ms,
     pub since: Now,
     pub client: u64,
-    /// What makes it a place in the queue; none if it has a blocked client.
-    pub place: Option<Box<Place>>,
+    pub tell: Tell,
     state: State,
     /// Do the holds end when the connection closes?
     pub session: bool,
-    /// Has the server taken its reply?
-    pub replied: bool,
-    /// Has its connection survived the turn of the event loop in which the reply was sent?
-    pub heard: bool,
     /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
+}
+
+/// How a grant is told.
+#[derive(Debug)]
+pub enum Tell {
+    /// To the client that is blocked, by its reply.
+    Client(Reply),
+    /// To the owner of this place in the queue, when it asks again.
+    Place(Box<Place>),
+}
+
+/// What has become of the reply to a blocked client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Due,
+    /// The server has taken it.
+    Taken,
+    /// Its connection has survived the turn of the event loop in which it was sent.
+    Heard,
 }
 
 /// An end that never comes.
 pub const FOREVER: Ms = Ms::MAX;
 
 impl Waiter {
-    /// A waiter that begins to wait for these locks.
+    /// A waiter that begins to wait for these locks, until then if that is not indefinite.
     pub fn new(
         request: &Request<'_>,
         print: u64,
         names: Rc<[Name]>,
-        ends: Ms,
-        since: Now,
-        place: Option<Box<Place>>,
+        (until, since): (Option<Ms>, Now),
+        tell: Tell,
     ) -> Self {
+        let terms = &request.terms;
         Self {
             names,
-            owner: Rc::from(request.terms.owner),
+            owner: Rc::from(terms.owner),
             print,
-            ttl: request.terms.ttl,
-            mode: request.terms.mode,
-            ends,
+            ttl: terms.ttl,
+            mode: terms.mode,
+            ends: until.unwrap_or(FOREVER),
             since,
-            client: request.terms.client,
-            place,
+            client: terms.client,
+            tell,
             state: State::Waiting,
-            session: request.terms.session,
-            replied: false,
-            heard: false,
+            session: terms.session,
             shut_out_by: 0,
         }
     }
 
-    /// Its mode, if it waits for one lock alone.
-    pub fn mode_alone(&self) -> Option<Mode> {
-        (self.names.len() == 1).then_some(self.mode)
+    /// What makes it a place in the queue, if it is one.
+    #[inline]
+    pub fn place(&self) -> Option<&Place> {
+        match &self.tell {
+            Tell::Place(place) => Some(place),
+            Tell::Client(_) => None,
+        }
+    }
+
+    /// What makes it a place, and when its lease ends if its owner can ask all the time.
+    pub fn lease(&self) -> Option<(&Place, Ms)> {
+        self.place().zip(self.until())
+    }
+
+    /// The work of taking it out of its queues, and of replying to its client.
+    pub fn reply_cost(&self) -> usize {
+        budget::reply(self.names.len())
     }
 
     /// Its state, with the fencing number.
@@ -100,8 +127,13 @@ impl Waiter {
         self.state
     }
 
-    pub fn set_state(&mut self, state: State) {
+    pub(super) fn set_state(&mut self, state: State) {
         self.state = state;
+    }
+
+    /// Does it still wait, if only as a place that sleeps?
+    pub fn has_not_ended(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Asleep)
     }
 
     /// Does it wait for exactly these locks, in any order?
@@ -128,6 +160,20 @@ impl Waiter {
         matches!(self.state, State::Granted(_))
     }
 
+    /// Has the server taken the reply to its client?
+    pub fn is_replied(&self) -> bool {
+        matches!(self.tell, Tell::Client(Reply::Taken | Reply::Heard))
+    }
+
+    pub fn is_heard(&self) -> bool {
+        matches!(self.tell, Tell::Client(Reply::Heard))
+    }
+
+    /// Has it ended without a grant, and has its client yet to be replied to?
+    pub fn is_empty_handed(&self) -> bool {
+        matches!(self.tell, Tell::Client(Reply::Due)) && !self.has_not_ended() && !self.is_granted()
+    }
+
     /// Has it stopped waiting, or is its time up?
     pub fn is_up(&self, now: Now) -> bool {
         self.state != State::Waiting || self.ends <= now.ms()
@@ -135,9 +181,11 @@ impl Waiter {
 
     /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
     pub fn denial(&self, turn: &mut Turn<'_>, handle: Ticket) -> Option<Rc<str>> {
-        match &self.place {
-            Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
-            None => turn.keys.denial(handle, &self.names),
+        match &self.tell {
+            Tell::Place(place) => {
+                (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from(""))
+            }
+            Tell::Client(_) => turn.keys.denial(handle, &self.names),
         }
     }
 

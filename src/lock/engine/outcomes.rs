@@ -1,0 +1,211 @@
+//! How waits end: their outcomes, and what becomes of grants that no client has heard of. No key is touched here.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::lock::budget::Budget;
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::outbox::Outbox;
+use crate::lock::engine::take_back::Return;
+use crate::lock::fence::FencingClock;
+use crate::lock::holds::Holds;
+use crate::lock::stats::{Counts, count};
+use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
+use crate::lock::words::{Ms, Name, NameRef, Ticket};
+
+/// What it takes to end waits, and what the server says of clients.
+pub struct Outcomes<'l> {
+    pub(super) waiting: &'l mut Waiting,
+    pub(super) holds: &'l mut Holds,
+    pub(super) counts: &'l mut Counts,
+    pub(super) clock: &'l mut FencingClock,
+    pub(super) outbox: &'l mut Outbox,
+    pub(super) offers: &'l mut Offers,
+}
+
+/// Grants that clients may not have heard of.
+#[derive(Debug, Default)]
+pub struct Offers {
+    /// Holds that may have to be given back, by when to look at each.
+    pub returns: BTreeSet<(Ms, Return)>,
+    /// Clients whose connections have closed, and whose tied holds have still to be ended.
+    pub closed: BTreeSet<u64>,
+    /// Waiters that have ended as if their grants had been delivered, until it is known whether their connections
+    /// outlive the turn of the server's loop.
+    pub unconfirmed: Vec<(Ticket, Waiter)>,
+    /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
+    pub replied: Vec<Ticket>,
+}
+
+impl Offers {
+    pub fn len(&self) -> usize {
+        let lens = [self.closed.len(), self.unconfirmed.len(), self.replied.len()];
+        lens.into_iter().fold(self.returns.len(), usize::saturating_add)
+    }
+}
+
+impl Locks {
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.offers.unconfirmed.is_empty() || !self.offers.replied.is_empty()
+    }
+
+    pub fn outcomes(&mut self) -> Outcomes<'_> {
+        let Self { waiting, holds, counts, clock, outbox, offers, .. } = self;
+        Outcomes { waiting, holds, counts, clock, outbox, offers }
+    }
+}
+
+impl Outcomes<'_> {
+    /// Ends a wait with this outcome, and has its client replied to; a place is over, unless it is granted. What it was
+    /// granted before, and its owner has not been told of, is given back. Returns the locks in whose queues another waiter
+    /// is the first now.
+    pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
+        let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
+        if was_granted {
+            self.end_offer(ticket, false);
+        }
+        let Some(waiter) = self.waiting.waits.get(ticket) else {
+            return Vec::new();
+        };
+        match (&waiter.tell, outcome) {
+            (Tell::Place(_), State::Granted(_)) => self.waiting.decide(ticket, outcome),
+            (Tell::Place(place), _) => {
+                if outcome == State::TimedOut {
+                    count(&mut self.counts.places_lapsed, 1);
+                }
+                // It is not lost if its owner has ended it.
+                if !matches!(outcome, State::Withdrawn | State::NoUpgrade) {
+                    self.waiting.places.notify_lost(place);
+                }
+                self.forget(ticket)
+            }
+            (Tell::Client(_), _) => {
+                if outcome == State::TimedOut {
+                    count(&mut self.counts.wait_timeouts, 1);
+                }
+                if !was_granted {
+                    self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+                }
+                self.waiting.decide(ticket, outcome)
+            }
+        }
+    }
+
+    /// The same, outside of what settles locks: those are settled in the next tick.
+    pub fn end_wait(&mut self, ticket: Ticket, outcome: State) {
+        let moved_up = self.decide(ticket, outcome);
+        self.waiting.queues.settle_later(moved_up);
+    }
+
+    /// Removes a waiter, without an outcome, from its queues and altogether.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        let moved_up = self.forget(ticket);
+        self.waiting.queues.settle_later(moved_up);
+    }
+
+    /// The same. Returns the locks in whose queues another waiter is the first now.
+    fn forget(&mut self, ticket: Ticket) -> Vec<Name> {
+        let forgotten = self.waiting.forget(ticket);
+        forgotten.map_or_else(Vec::new, |(_, moved_up)| moved_up)
+    }
+
+    /// This wait is given up for another request of its owner, which stands at the end of the same queues. Those behind
+    /// it are served in the next tick: the new request's client has yet to be blocked.
+    pub fn give_way(&mut self, own: Ticket) {
+        let replaced = self.waiting.waits.replace_client(own);
+        self.outbox.to_reply.extend(replaced);
+        self.give_up(own);
+    }
+
+    /// Ends the waits right behind this one, or before it, that are over: they are not in its owner's way.
+    pub fn end_overdue_behind(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, own: Ticket) {
+        while !turn.budget.is_spent()
+            && let Some(queue) = self.waiting.queues.get(name)
+            && let Some(next) = queue.first_but(Some(own))
+            && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
+        {
+            turn.budget.draw(self.waiting.waits.reply_cost(next));
+            self.end_wait(next, outcome);
+        }
+    }
+
+    /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
+    pub fn send_some_away(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && let Some(ticket) = self.waiting.next_to_send_away()
+        {
+            budget.draw(self.waiting.waits.reply_cost(ticket));
+            self.end_wait(ticket, State::SentAway);
+        }
+    }
+
+    /// Ends a lease whose time has come, or extends it because its owner could not ask.
+    pub fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+        self.waiting.note_if_kept_back(turn, ticket);
+        let until = self.waiting.end_of_lease(ticket);
+        match until.filter(|&until| until > turn.now.ms()) {
+            Some(until) => self.waiting.waits.keep_until(ticket, until),
+            None => self.end_wait(ticket, State::TimedOut),
+        }
+    }
+
+    /// The grant of this place has been claimed, which is its end.
+    pub fn end_claimed(&mut self, ticket: Ticket) {
+        self.end_offer(ticket, true);
+        self.give_up(ticket);
+    }
+
+    /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds are given back.
+    pub fn lose_grant(&mut self, ticket: Ticket) {
+        self.end_offer(ticket, false);
+        self.waiting.fall_asleep(ticket);
+    }
+
+    /// The grant of this request, if it has one, has been claimed, or has ended without that.
+    pub fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
+        self.waiting.end_claim(ticket);
+        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted());
+        if let Some(waiter) = waiter {
+            let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+            self.offer_ended(ticket, &names, &owner, claimed);
+        }
+    }
+
+    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner has not been told of
+    /// are given back.
+    pub fn offer_ended(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>, heard: bool) {
+        for name in names {
+            let ledger = self.holds.ledger(name.db);
+            if ledger.offer_ended(&name.key, owner, ticket, heard) {
+                let (name, owner) = (name.clone(), Rc::clone(owner));
+                self.offers.returns.insert((0, Return { name, owner }));
+            }
+        }
+    }
+
+    /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
+    pub fn end_closed(&mut self, most: usize) {
+        let mut left = most;
+        while left > 0
+            && let Some(&client) = self.offers.closed.first()
+        {
+            if let Some(place) = self.waiting.places.tied_to(client) {
+                self.end_wait(place, State::SentAway);
+                left = left.saturating_sub(1);
+                continue;
+            }
+            let (seen_to, ties) = self.holds.close(client, left);
+            for (db, tie) in ties {
+                let (key, owner) = tie.key_and_owner();
+                let name = Name { db, key: Rc::from(key) };
+                self.offers.returns.insert((0, Return { name, owner: Rc::from(owner) }));
+            }
+            if seen_to == 0 {
+                self.offers.closed.pop_first();
+            }
+            left = left.saturating_sub(seen_to);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The requests of each owner.
+
+use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
+use crate::lock::waiting::waits::{Ticket, Waits};
+use crate::lock::words::{Db, NameRef, Request};
+
+impl Waits {
+    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
+    /// the index compares the owner too.
+    pub fn print_of(&self, owner: &[u8]) -> u64 {
+        self.secret.half_print(owner)
+    }
+
+    /// The requests of this owner that are such.
+    fn of<'a>(
+        &'a self,
+        owner: &'a [u8],
+        are: impl Fn(&Waiter) -> bool + 'a,
+    ) -> impl Iterator<Item = Ticket> + 'a {
+        let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
+        let print = self.print_of(owner);
+        let its = self.by_owner.from((print, Ticket::MIN));
+        let its = its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket);
+        its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
+    }
+
+    /// The owner's wait in this database, if it has one: by a blocked client, or by a place, also one that sleeps.
+    pub fn wait_of(&self, owner: &[u8], db: Db) -> Option<Ticket> {
+        self.waits_of(owner, db).next()
+    }
+
+    /// All that `wait_of` may find: two, if the owner waits for other locks beside a place that has just been passed by.
+    pub fn waits_of<'a>(
+        &'a self,
+        owner: &'a [u8],
+        db: Db,
+    ) -> impl Iterator<Item = Ticket> + use<'a> {
+        let is_here = move |one: &Waiter| one.names.first().is_some_and(|name| name.db == db);
+        self.of(owner, move |one| one.has_not_ended() && is_here(one))
+    }
+
+    /// This owner's place for exactly these locks, if it has one.
+    pub fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
+        if !self.has_places() {
+            return None;
+        }
+        self.of(owner, |one| one.place().is_some() && one.is_for(names)).next()
+    }
+
+    /// Is this wait for these locks, and in the mode of this request?
+    pub fn is_for(&self, wait: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
+        let waiter = self.get(wait);
+        waiter.is_some_and(|one| one.is_for(names) && one.mode == request.terms.mode)
+    }
+
+    /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and
+    /// whose replies the server has not asked for.
+    pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
+        let may_be = |one: &Waiter| match one.tell {
+            Tell::Place(_) => true,
+            Tell::Client(Reply::Due) if one.is_granted() => true,
+            Tell::Client(_) => one.state() == State::Waiting,
+        };
+        self.of(owner, may_be).collect()
+    }
+
+    /// All requests and places for locks of this database that have not ended.
+    pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
+        let all = self.by_owner.iter();
+        let all = all.filter_map(|(_, ticket)| Some((ticket, self.get(ticket)?)));
+        all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
+    }
+
+    /// How many requests and places have not ended.
+    pub fn count_owned(&self) -> usize {
+        self.by_owner.len()
+    }
+}
