@@ -168,6 +168,21 @@ fn who_holds_and_who_waits_are_rooms_that_know_nothing_of_each_other_or_of_the_e
 }
 
 #[test]
+fn keys_are_read_where_it_is_known_what_is_remembered_of_their_holds() {
+    let mut reads = 0;
+    for (path, text) in sources("src/lock") {
+        let text = text.split_whitespace().collect::<String>();
+        for read in ["look", "look_until", "share_of", "each_share", "deadline", "has_expired"] {
+            let found = text.matches(&format!("keys.{read}(")).count();
+            let is_there = path.to_string_lossy().contains("lock/holds/");
+            assert!(found == 0 || is_there, "{}: {read}", path.display());
+            reads += found;
+        }
+    }
+    assert!(reads > 10, "{reads}");
+}
+
+#[test]
 fn locks_has_few_methods_and_all_of_them_are_in_the_engine() {
     let mut methods = 0;
     for (path, text) in sources("src/lock") {

@@ -75,11 +75,11 @@ impl Hold {
 
 /// Who holds a lock now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockState<'a> {
+pub enum LockState {
     /// No owner holds it.
     Free,
-    /// This owner holds it alone, until `deadline`.
-    Exclusive { owner: &'a [u8], deadline: Option<Ms> },
+    /// One owner holds it alone, until `deadline`.
+    Exclusive { deadline: Option<Ms> },
     /// `count` owners share it, and the first of their shares ends at `first_end`. `over` more shares are
     /// in the key, but have expired.
     Shared { count: usize, over: usize, first_end: Option<Ms> },
@@ -87,7 +87,7 @@ pub enum LockState<'a> {
     NoLock,
 }
 
-impl LockState<'_> {
+impl LockState {
     /// How its holders hold it, if it has any.
     pub fn hold(&self) -> Option<Hold> {
         match self {
@@ -110,19 +110,20 @@ impl LockState<'_> {
     pub fn next_change(&self) -> Option<Ms> {
         match *self {
             Self::Free | Self::NoLock => None,
-            Self::Exclusive { deadline: end, .. } | Self::Shared { first_end: end, .. } => {
-                after(end)
-            }
+            Self::Exclusive { deadline: end } | Self::Shared { first_end: end, .. } => after(end),
         }
     }
 
-    /// Who holds it, seen from this owner, if that has no share of it.
-    pub fn seen_by(&self, asks: &[u8]) -> HeldBy {
+    /// Who holds it, seen from an owner that holds it in this way, or not at all.
+    pub fn seen_by(&self, own: Option<Hold>) -> HeldBy {
         match *self {
             Self::Free | Self::NoLock => HeldBy::NO_OWNER,
-            Self::Exclusive { owner, .. } if owner == asks => HeldBy::Owner,
+            Self::Exclusive { .. } if own.is_some() => HeldBy::Owner,
             Self::Exclusive { .. } => HeldBy::Another,
-            Self::Shared { count, .. } => HeldBy::Sharers { others: count, owner: false },
+            Self::Shared { count, .. } => {
+                let owner = own.is_some();
+                HeldBy::Sharers { others: count.saturating_sub(owner.into()), owner }
+            }
         }
     }
 }
@@ -152,16 +153,6 @@ pub enum Verdict {
 impl HeldBy {
     /// No owner.
     pub const NO_OWNER: Self = Self::Sharers { others: 0, owner: false };
-
-    /// Who holds the lock, seen from an owner that is one of its sharers.
-    pub fn by_a_sharer(self) -> Self {
-        match self {
-            Self::Sharers { others, owner: false } => {
-                Self::Sharers { others: others.saturating_sub(1), owner: true }
-            }
-            seen => seen,
-        }
-    }
 
     /// What comes of a request in this mode, where no more than `max_sharers` may share a lock; `in_turn` if no
     /// other request comes before it.
@@ -196,19 +187,19 @@ mod tests {
 
     #[test]
     fn owners_see_whether_they_hold_it_alone_or_share_it_or_others_do() {
-        let alone = LockState::Exclusive { owner: b"a", deadline: Some(9) };
+        let alone = LockState::Exclusive { deadline: Some(9) };
         let shared = LockState::Shared { count: 2, over: 1, first_end: Some(7) };
         for (lock, seen, hold, holders, change) in [
             (LockState::Free, HeldBy::NO_OWNER, None, 0, None),
             (LockState::NoLock, HeldBy::NO_OWNER, None, 0, None),
-            (alone, HeldBy::Owner, Some(Hold::Exclusive), 1, Some(10)),
+            (alone, HeldBy::Another, Some(Hold::Exclusive), 1, Some(10)),
             (shared, sharers(2, false), Some(Hold::Shared), 2, Some(8)),
         ] {
-            assert_eq!((lock.seen_by(b"a"), lock.hold()), (seen, hold));
+            assert_eq!((lock.seen_by(None), lock.hold()), (seen, hold));
             assert_eq!((lock.holders(), lock.next_change()), (holders, change));
         }
-        assert_eq!(alone.seen_by(b"b"), HeldBy::Another);
-        assert_eq!(shared.seen_by(b"a").by_a_sharer(), sharers(1, true));
+        assert_eq!(alone.seen_by(Some(Hold::Exclusive)), HeldBy::Owner);
+        assert_eq!(shared.seen_by(Some(Hold::Shared)), sharers(1, true));
     }
 
     #[test]

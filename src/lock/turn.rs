@@ -1,7 +1,6 @@
 //! One command or tick, and what the core may use while it handles it.
 
 use crate::lock::budget::Budget;
-use crate::lock::holds::ledger::Token;
 use crate::lock::keyspace::Keyspace;
 use crate::lock::words::{Hold, Ms, Name, NameRef, Now};
 
@@ -16,21 +15,12 @@ pub struct Turn<'k> {
     pub(super) settling: Vec<Name>,
     /// How much work may still be done in this turn besides what was asked for.
     pub(super) budget: Budget,
-    /// The exclusive holder that was read last: [`LockState::Exclusive`](crate::lock::lock::LockState) borrows it.
-    pub(super) owner: Token,
 }
 
 impl<'k> Turn<'k> {
     /// Begins a command or a tick, with the budget of one portion.
     pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
-        Self {
-            keys,
-            now,
-            is_job: false,
-            settling: Vec::new(),
-            budget: Budget::of(Budget::PORTION),
-            owner: Token::default(),
-        }
+        Self { keys, now, is_job: false, settling: Vec::new(), budget: Budget::of(Budget::PORTION) }
     }
 }
 

@@ -16,23 +16,21 @@ impl Locks {
         force: bool,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        self.meet(turn, name);
-        if self.holds.look(turn, name).hold() == Some(Hold::Shared) {
-            self.make_room(turn, name);
-        }
-        let (hold, held) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            LockState::Free => return Ok(0),
-            LockState::Exclusive { owner, deadline } => {
-                let entry = self.holds.ledger(name.db).of(name.key, owner, Hold::Exclusive);
-                let is_ours = entry.is_some_and(|entry| entry.fence().is_some());
-                if deadline.is_none() && !is_ours && !force {
-                    return Ok(0);
-                }
-                (Hold::Exclusive, 1)
-            }
-            LockState::Shared { count, .. } => (Hold::Shared, count),
+        let look = self.look(turn, name);
+        let Some(hold) = look.lock.hold() else {
+            return if look.lock == LockState::NoLock { Err(NotALock) } else { Ok(0) };
         };
+        if look.lock == (LockState::Exclusive { deadline: None }) && !force {
+            let alone = self.holds.held(name).and_then(|held| held.alone());
+            if alone.is_none_or(|alone| alone.entry.fence().is_none()) {
+                return Ok(0);
+            }
+        }
+        if hold == Hold::Shared {
+            let lost = self.holds.make_room(turn, name);
+            self.record_ended(turn, name, lost);
+        }
+        let held = look.lock.holders();
         turn.keys.announce(name, LockEvent::Broken);
         self.lose_broken(turn, name, (hold, held));
         // All of its owners' holds are forgotten already.

@@ -19,7 +19,7 @@ impl Locks {
             self.record_comeback(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
-        self.mark_told(turn, name, owner, hold);
+        self.mark_told(turn, name, owner, (hold, deadline));
         Ok(Some(left_until(deadline, turn.now)))
     }
 
@@ -34,8 +34,8 @@ impl Locks {
         self.settle_queue(turn, name);
         let held = self.holds.hold_of(turn, name, owner)?;
         match held {
-            Some((hold, _)) => {
-                self.mark_told(turn, name, owner, hold);
+            Some(held) => {
+                self.mark_told(turn, name, owner, held);
                 count(&mut self.counts.guarded, 1);
             }
             None => {

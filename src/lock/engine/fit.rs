@@ -1,8 +1,9 @@
 //! Decides whether a request may have a lock now.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::holds::open::Opened;
 use crate::lock::keyspace::Share;
-use crate::lock::lock::{HeldBy, LockState, Verdict};
+use crate::lock::lock::{LockState, Verdict};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 
@@ -57,29 +58,22 @@ impl Locks {
         mode: Mode,
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
-        let (held, deadline) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            lock @ LockState::Exclusive { deadline, .. } => (lock.seen_by(asks), deadline),
-            lock => (lock.seen_by(asks), None),
-        };
-        let share = match held {
-            HeldBy::Sharers { others: 1.., .. } => self.holds.share_of(turn, name, asks),
-            _ => None,
-        };
-        let held = if share.is_some() { held.by_a_sharer() } else { held };
+        let Opened { lock, own } = self.holds.open(turn, name, asks);
+        if lock == LockState::NoLock {
+            return Err(NotALock);
+        }
+        let share = own.filter(|&(hold, _)| hold == Hold::Shared);
         let is_upgrade = share.is_some() && mode == Mode::Exclusive;
-        let verdict = held.admits(mode, in_turn, self.limits.max_sharers);
+        let seen = lock.seen_by(own.map(|(hold, _)| hold));
+        let verdict = seen.admits(mode, in_turn, self.limits.max_sharers);
         if verdict == Verdict::Shut
             || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())
         {
             return Ok(Fit::Shut { upgrade: is_upgrade });
         }
-        Ok(match verdict {
-            Verdict::Held => {
-                let hold = share.map_or(Hold::Exclusive, |_| Hold::Shared);
-                Fit::Held { hold, until: share.map_or(deadline, |share| share.deadline) }
-            }
-            _ => Fit::Open { keeps: share },
+        Ok(match own {
+            Some((hold, until)) if verdict == Verdict::Held => Fit::Held { hold, until },
+            _ => Fit::Open { keeps: share.map(|(_, deadline)| Share { deadline }) },
         })
     }
 

@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::{Delivery, Entry, Tally};
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Hold, NameRef};
+use crate::lock::words::{Hold, Ms, NameRef};
 
 impl Locks {
     /// Remembers that this owner is told that it holds the lock. A hold that another client has written
@@ -14,7 +14,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-        hold: Hold,
+        (hold, until): (Hold, Option<Ms>),
     ) {
         match self.holds.entry(name, owner, hold) {
             // The grant of a place is claimed only by a command that returns its number.
@@ -23,7 +23,7 @@ impl Locks {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(name.db).set(name.key, owner, entry);
             }
-            None => self.remember_foreign(turn, name, owner, hold),
+            None => self.remember_foreign(turn, name, owner, (hold, until)),
         }
     }
 
@@ -33,18 +33,14 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-        hold: Hold,
+        (hold, until): (Hold, Option<Ms>),
     ) {
         if self.holds.entry(name, owner, hold).is_some() {
             return;
         }
-        let mut share = None;
-        if hold == Hold::Shared {
-            self.forget_removed(turn, name);
-            share = turn.keys.share_of(name, owner);
-        }
-        let (until, slot) = (share.and_then(|share| share.deadline), self.clock.slot(name.key));
-        let entry = Entry::foreign(until, slot, Tally::Uncounted, turn.now);
+        let removed = self.holds.forget_removed(turn, name);
+        self.record_ended(turn, name, removed);
+        let entry = Entry::foreign(until, self.clock.slot(name.key), Tally::Uncounted, turn.now);
         let others = self.holds.ledger(name.db).put(name.key, owner, hold, entry);
         self.record_lost(name, Reason::Overwritten, &others, turn.now);
     }

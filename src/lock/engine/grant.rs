@@ -2,8 +2,9 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
-use crate::lock::keyspace::{LockEvent, Stored};
+use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
@@ -36,25 +37,12 @@ impl Locks {
             // A share that is upgraded may stand beside shares that have expired.
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || terms.mode.hold() == Hold::Shared {
-                self.make_room(turn, name);
-                // After a step `make_room` leaves the shares of a key that has gone: they would be written again
-                // beside new ones.
-                if self.holds.wall().is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing
-                {
-                    self.forget_expired(turn, name);
-                }
+                let lost = self.holds.make_room_for_a_grant(turn, name);
+                self.record_ended(turn, name, lost);
             }
             let (hold, end) = self.write(turn, part, terms, claim.is_some());
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            if known.is_some() {
-                if let Some(mut entry) = self.holds.ledger(name.db).of(name.key, terms.owner, hold)
-                {
-                    entry.end = end.by_our_clock().map_or(entry.end, End::ours);
-                    self.renew_entry(name, entry, terms, news);
-                }
-            } else {
-                self.remember(turn, name, (fit, hold, fence), end, terms, news);
-            }
+            self.remember(turn, name, (fit, hold, fence), end, terms, news);
         }
         for place in claimed {
             self.outcomes().end_claimed(place);
@@ -78,7 +66,8 @@ impl Locks {
         number
     }
 
-    /// Writes a hold with a new number into the ledger, and announces it.
+    /// Writes a hold into the ledger, and announces it if it is new. One that goes on is told, and tied to the client that
+    /// has asked, or untied.
     fn remember(
         &mut self,
         turn: &mut Turn<'_>,
@@ -89,14 +78,23 @@ impl Locks {
         news: Delivery,
     ) {
         let slot = self.clock.slot(name.key);
-        let goes_on = matches!(fit, Fit::Held { .. });
         let ledger = self.holds.ledger(name.db);
-        let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
-        if let Some(mut entry) = known {
-            (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
+        let before = fit.has().and_then(|hold| ledger.of(name.key, terms.owner, hold));
+        let goes_on = matches!(fit, Fit::Held { .. });
+        if let Some(mut entry) = before.filter(|_| goes_on) {
+            if entry.fence() != Some(fence) {
+                (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
+            }
             entry.end = end.by_our_clock().map_or(entry.end, End::ours);
-            return self.renew_entry(name, entry, terms, news);
+            if !entry.delivery.is_told() {
+                entry.delivery = news;
+            }
+            entry.tie_to(terms.client, terms.session);
+            return ledger.set(name.key, terms.owner, entry);
         }
+        let is_new = fit == Fit::Open { keeps: None };
+        // An upgrade is not counted again: it is counted if its share was.
+        let is_counted = is_new || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
             number: Number::granted(fence),
             end,
@@ -106,47 +104,19 @@ impl Locks {
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.
             delivery: if goes_on { Delivery::TOLD } else { news },
-            // An upgrade is not counted again: it is counted if its share was.
-            tally: match fit {
-                Fit::Open { keeps: None } => Tally::Counted,
-                Fit::Open { keeps: Some(_) }
-                    if (ledger.of(name.key, terms.owner, Hold::Shared))
-                        .is_some_and(|share| share.is_counted()) =>
-                {
-                    Tally::Counted
-                }
-                _ => Tally::Uncounted,
-            },
+            tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
         let others = ledger.put(name.key, terms.owner, hold, entry);
-        match fit {
-            Fit::Open { keeps: Some(_) } => {}
+        if is_new {
             // Earlier holds that no event has reported as ended must have expired.
-            Fit::Open { keeps: None } => self.record_expired(turn, name, &others),
-            _ => return self.record_lost(name, Reason::Overwritten, &others, turn.now),
-        }
-        if fit == (Fit::Open { keeps: None }) {
+            self.record_ended(turn, name, Lost::all(others, Reason::Expired));
             count(&mut self.counts.acquired, 1);
             self.waiting.waits.listed.classes.count_grant(name.key);
+        } else if goes_on {
+            return self.record_lost(name, Reason::Overwritten, &others, turn.now);
         }
         turn.keys.announce(name, LockEvent::Acquired);
-    }
-
-    /// Writes the entry of a hold whose owner has asked for it again, and ties it to the client that
-    /// asked, or unties it.
-    fn renew_entry(
-        &mut self,
-        name: NameRef<'_>,
-        mut entry: Entry,
-        terms: &Terms<'_>,
-        news: Delivery,
-    ) {
-        if !entry.delivery.is_told() {
-            entry.delivery = news;
-        }
-        entry.tie_to(terms.client, terms.session);
-        self.holds.ledger(name.db).set(name.key, terms.owner, entry);
     }
 
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is

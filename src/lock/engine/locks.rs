@@ -6,7 +6,6 @@ use crate::lock::engine::outcomes::Offers;
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Ledger;
-use crate::lock::keyspace::LockEvent;
 use crate::lock::log::LossLog;
 use crate::lock::stats::{Counts, Remembered, count};
 use crate::lock::turn::Turn;
@@ -65,9 +64,7 @@ impl Locks {
     #[inline]
     pub(in crate::lock) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let lost = self.holds.meet(turn, name);
-        if !lost.is_empty() && self.record_found(name, lost, turn.now) {
-            turn.keys.announce(name, LockEvent::Expired);
-        }
+        self.record_ended(turn, name, lost);
     }
 
     /// May this lock be granted or ended now? Not while its key has still to be written again.

@@ -4,7 +4,6 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::lock::LockState;
 use crate::lock::log::Loss;
 use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
 use crate::lock::stats::count;
@@ -142,8 +141,8 @@ impl Locks {
     ) {
         // If they are too many, one of them stands for all.
         let most = if self.limits.are_too_many(held) { 1 } else { held };
-        for (owner, _) in self.holds.holders(turn, name, most) {
-            self.remember_foreign(turn, name, owner.bytes(), hold);
+        for (owner, until) in self.holds.holders(turn, name, most) {
+            self.remember_foreign(turn, name, owner.bytes(), (hold, until));
         }
         let lost = self.holds.ledger(name.db).take(name.key);
         self.record_lost(name, Reason::Broken, &lost, turn.now);
@@ -153,22 +152,15 @@ impl Locks {
         }
     }
 
-    /// The lock is free: forgets its holds, and logs and announces that they have expired.
-    pub(in crate::lock) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.lose_all(name, Reason::Expired, turn.now) > 0 {
-            turn.keys.announce(name, LockEvent::Expired);
-        }
-    }
-
-    /// Logs, counts and announces these holds, which have expired and were forgotten.
-    pub(in crate::lock) fn record_expired(
+    /// Logs and counts these holds, which were found to have ended, and announces it if any has expired.
+    #[inline]
+    pub(in crate::lock) fn record_ended(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
-        expired: &[Former],
+        lost: Vec<Lost>,
     ) {
-        self.record_lost(name, Reason::Expired, expired, turn.now);
-        if !expired.is_empty() {
+        if !lost.is_empty() && self.record_found(name, lost, turn.now) {
             turn.keys.announce(name, LockEvent::Expired);
         }
     }
@@ -207,16 +199,11 @@ impl Locks {
             return is_remembered;
         }
         // A share that another client has taken out must not count as expired when the key expires.
-        self.forget_removed(turn, name);
+        let removed = self.holds.forget_removed(turn, name);
+        self.record_ended(turn, name, removed);
         if let Some(former) = self.holds.former(name, owner) {
-            let is_over = match self.holds.look(turn, name) {
-                LockState::Free => true,
-                LockState::Shared { .. } if former.hold == Hold::Shared => {
-                    turn.keys.share_of(name, owner).is_some()
-                }
-                _ => false,
-            };
-            let reason = if is_over { Reason::Expired } else { Reason::Overwritten };
+            let has_run_out = self.holds.has_run_out(turn, name, &former);
+            let reason = if has_run_out { Reason::Expired } else { Reason::Overwritten };
             self.record_kept(name, reason, former, turn.now);
         }
         let logged = self.log.note_comeback(name, owner, with, turn.now);
@@ -244,7 +231,7 @@ impl Locks {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
         let name = NameRef { db, key };
-        let hold = self.holds.look(turn, name).hold()?;
+        let hold = self.holds.state(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
         let entry = self.holds.entry(name, owner.bytes(), hold);
         Some(HolderNow {

@@ -44,8 +44,9 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> bool {
-        self.make_room(turn, name);
-        let are_others = self.holds.look(turn, name).holders() > 1;
+        let lost = self.holds.make_room(turn, name);
+        self.record_ended(turn, name, lost);
+        let are_others = self.holds.state(turn, name).holders() > 1;
         if are_others {
             turn.keys.unshare(name, owner);
         }

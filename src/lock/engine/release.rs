@@ -2,7 +2,7 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Entry;
-use crate::lock::keyspace::{LockEvent, Stored};
+use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
@@ -31,7 +31,7 @@ impl Locks {
         owner: &[u8],
         withdrawn: bool,
     ) -> Result<bool, NotALock> {
-        let held = match self.held_for_release(turn, name, owner) {
+        let held = match self.holds.open_to_release(turn, name, owner) {
             Ok(Some(held)) => held,
             not_held => {
                 self.settle_queue(turn, name);
@@ -65,32 +65,6 @@ impl Locks {
         Ok(told)
     }
 
-    /// Returns how this owner holds the lock, if it does, and whether no other share is in the key or remembered.
-    ///
-    /// The server opens keys for a write command, so a key that has expired by its clock is not seen here. That
-    /// is enough: the next owner can only be granted the lock after this.
-    fn held_for_release(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<Option<(Hold, bool)>, NotALock> {
-        Ok(match turn.keys.look(name) {
-            Stored::NoLock => return Err(NotALock),
-            Stored::Nothing => None,
-            Stored::Exclusive { owner: holder } if holder != owner => None,
-            // After a step of the clock the key may outlast its hold, which is over then.
-            Stored::Exclusive { .. } => {
-                (self.lasts(turn, name, owner)).then_some((Hold::Exclusive, true))
-            }
-            Stored::Shared { count } => {
-                let shares = self.holds.ledger(name.db).count_shares(name.key);
-                let share = self.holds.share_of(turn, name, owner);
-                share.map(|_| (Hold::Shared, count.max(shares) == 1))
-            }
-        })
-    }
-
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
@@ -121,7 +95,7 @@ impl Locks {
             self.settle_moved_up(turn);
         }
         for &name in names {
-            if turn.keys.look(name) == Stored::NoLock {
+            if self.holds.is_no_lock(turn, name) {
                 self.forget_unheard(name, owner);
                 return Err(NotALock);
             }
@@ -132,12 +106,5 @@ impl Locks {
             released = released.saturating_add(is_released.into());
         }
         Ok(released)
-    }
-
-    /// Does this owner's hold, which is in the key, last? It can only be over after a step of the clock.
-    #[inline]
-    fn lasts(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
-        !self.holds.wall().is_stepped(turn.now)
-            || matches!(self.holds.hold_of(turn, name, owner), Ok(Some(_)))
     }
 }

@@ -42,16 +42,17 @@ impl Locks {
             self.end_if_its_owner_goes_on(turn, own);
         }
         for &name in names {
-            if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
+            if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
                 if let Some(place) = self.claim_at(name, owner, hold) {
                     self.outcomes().end_claimed(place);
                 }
                 if hold == Hold::Shared {
-                    self.make_room(turn, name);
+                    let lost = self.holds.make_room(turn, name);
+                    self.record_ended(turn, name, lost);
                 }
                 turn.prolong(name, owner, hold, deadline);
-                self.mark_told(turn, name, owner, hold);
+                self.mark_told(turn, name, owner, (hold, until));
                 self.holds.set_end(name, owner, hold, deadline, turn.now);
                 turn.keys.announce(name, LockEvent::Renewed);
                 self.settle_queue(turn, name);

@@ -5,7 +5,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::Glance;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
+use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now};
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,11 @@ impl Locks {
         most: usize,
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
-        let (hold, count) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            lock => (lock.hold(), lock.holders()),
-        };
+        let lock = self.holds.state(turn, name);
+        if lock == LockState::NoLock {
+            return Err(NotALock);
+        }
+        let (hold, count) = (lock.hold(), lock.holders());
         let found = self.holds.holders(turn, name, most);
         let holders = (found.iter().zip(hold.iter().cycle()))
             .map(|(&(ref owner, deadline), &hold)| {
@@ -96,18 +97,11 @@ impl Locks {
     pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
         match turn.keys.glance(name) {
             Glance::NoLock => false,
-            Glance::Shared => self.holds.look(turn, name).hold() == Some(Hold::Shared),
+            Glance::Shared => self.holds.state(turn, name).hold() == Some(Hold::Shared),
             Glance::Token => {
                 // `all` must not leave out what is listed without it, even if the key has no expiry any
                 // more.
-                let lasts = |deadline| !is_over(Some(deadline), turn.now);
-                (all && turn.keys.deadline(name).is_some_and(lasts))
-                    || (self.holds.know(name)
-                        && matches!(
-                            self.holds.look(turn, name),
-                            LockState::Exclusive { owner, .. }
-                                if self.holds.entry(name, owner, Hold::Exclusive).is_some()
-                        ))
+                (all && self.holds.ends(turn, name)) || self.holds.know_holder(turn, name)
             }
         }
     }

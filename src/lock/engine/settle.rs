@@ -5,8 +5,8 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::stock::Seen;
 use crate::lock::holds::ledger::Delivery;
+use crate::lock::lock::LockState;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::State;
@@ -93,21 +93,26 @@ impl Locks {
         if !turn.keys.can_open(name) {
             return Served::Refused;
         }
-        self.meet(turn, name);
-        match self.look(turn, name).0 {
-            Seen::NoLock => Served::Waits,
-            Seen::Free => self.serve_first(turn, name),
-            Seen::Shared { anew } => {
-                let left = if anew { self.serve_sharers(turn, name) } else { Served::Waits };
+        let look = self.look(turn, name);
+        match look.lock {
+            LockState::NoLock => Served::Waits,
+            LockState::Free => self.serve_first(turn, name),
+            LockState::Shared { .. } => {
+                let left = match look.is_anew {
+                    true => self.serve_sharers(turn, name),
+                    false => Served::Waits,
+                };
                 match self.serve_first(turn, name) {
                     Served::Waits => left,
                     seen => seen,
                 }
             }
-            Seen::Alone(until) => match self.waits_of_holders(turn.now, name).first() {
-                Some(&ticket) => self.serve_holder(turn, name, ticket),
-                None => until.map_or(Served::Waits, Served::Held),
-            },
+            LockState::Exclusive { deadline } => {
+                match self.waits_of_holders(turn.now, name).first() {
+                    Some(&ticket) => self.serve_holder(turn, name, ticket),
+                    None => deadline.map_or(Served::Waits, Served::Held),
+                }
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! Nothing here knows a queue. Holds that are found to have ended are returned, for the caller to log.
 
 pub mod ledger;
+pub mod look;
 pub mod open;
 mod step;
 pub mod wall;
@@ -36,9 +37,16 @@ pub struct Holds {
 }
 
 /// A hold that has ended otherwise than by a release.
+#[derive(Debug)]
 pub struct Lost {
     pub former: Former,
     pub reason: Reason,
+}
+
+impl Lost {
+    pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
+        formers.into_iter().map(|former| Self { former, reason }).collect()
+    }
 }
 
 impl Holds {

@@ -1,4 +1,4 @@
-//! Who holds a lock now: the one place where keys are read for that.
+//! Who holds a lock now. Keys are read in this room alone.
 //!
 //! The key decides. But after a step of the wall clock, what was granted here ends when this server says, and
 //! a lock may be held although its key has gone, until that has been written again.
@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{End, Token};
+use crate::lock::holds::ledger::{End, Former, Held, Token};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -28,31 +28,65 @@ pub struct ShareEnds {
     pub own: Option<Ms>,
 }
 
+/// Who holds a lock, and how an owner does, for as long as nothing is written to its key.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    pub lock: LockState,
+    /// How that owner holds it, and until when.
+    pub own: Option<(Hold, Option<Ms>)>,
+}
+
 impl Holds {
-    /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not at all
-    /// while writes are paused. Writes no key, but may find that one has gone too early.
+    /// Returns who holds the lock now, and how this owner does. The key may outlive the hold: servers expire keys lazily,
+    /// and not at all while writes are paused. Writes no key, but may find that one has gone too early.
     #[inline]
-    pub fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
+    pub fn open(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Opened {
+        let (lock, is_own) = self.read(turn, name, |holder| holder == owner);
+        let own = match lock {
+            LockState::Exclusive { deadline } if is_own == Some(true) => {
+                Some((Hold::Exclusive, deadline))
+            }
+            LockState::Shared { .. } => {
+                let share = self.share_of(turn, name, owner);
+                share.map(|share| (Hold::Shared, share.deadline))
+            }
+            LockState::Free | LockState::NoLock | LockState::Exclusive { .. } => None,
+        };
+        Opened { lock, own }
+    }
+
+    /// Returns who holds the lock now.
+    pub fn state(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> LockState {
+        self.read(turn, name, |_| ()).0
+    }
+
+    /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone.
+    #[inline]
+    pub(super) fn read<T>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        of: impl FnOnce(&[u8]) -> T,
+    ) -> (LockState, Option<T>) {
         let now = turn.now;
         let (stored, key_ends) = turn.keys.look_until(name);
-        match stored {
+        let lock = match stored {
             Stored::NoLock => LockState::NoLock,
-            Stored::Nothing => self.look_at_missing(turn, name),
+            Stored::Nothing => return self.read_missing(turn, name, of),
             Stored::Exclusive { owner } => {
-                let owner = Token::from(owner);
-                let deadline = self.end_of(name, owner.bytes(), key_ends, now);
-                if is_over(deadline, now) {
-                    return LockState::Free;
+                let deadline = self.end_of(name, owner, key_ends, now);
+                if !is_over(deadline, now) {
+                    return (LockState::Exclusive { deadline }, Some(of(owner)));
                 }
-                turn.owner = owner;
-                LockState::Exclusive { owner: turn.owner.bytes(), deadline }
+                LockState::Free
             }
             Stored::Shared { .. } if !self.is_in_step(now, name) => {
                 self.look_at_shares_after_step(turn, name, key_ends)
             }
             Stored::Shared { .. } if is_over(key_ends, now) => LockState::Free,
             Stored::Shared { count } => look_at_shares(turn, name, count, key_ends),
-        }
+        };
+        (lock, None)
     }
 
     /// Returns how this owner holds the lock, if it does, and until when.
@@ -81,9 +115,67 @@ impl Holds {
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
     }
 
+    /// Returns how this owner holds the lock, if it does, and whether no other share is in the key or remembered.
+    ///
+    /// The server opens keys for a write command, so a key that has expired by its clock is not seen here. That
+    /// is enough: the next owner can only be granted the lock after this.
+    pub fn open_to_release(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<(Hold, bool)>, NotALock> {
+        Ok(match turn.keys.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => None,
+            Stored::Exclusive { owner: holder } if holder != owner => None,
+            // After a step of the clock the key may outlast its hold, which is over then.
+            Stored::Exclusive { .. } if self.wall.is_stepped(turn.now) => {
+                self.hold_of(turn, name, owner)?.map(|(hold, _)| (hold, true))
+            }
+            Stored::Exclusive { .. } => Some((Hold::Exclusive, true)),
+            Stored::Shared { count } => {
+                let shares = self.held(name).map_or(0, |held| held.len());
+                let share = self.share_of(turn, name, owner);
+                share.map(|_| (Hold::Shared, count.max(shares) == 1))
+            }
+        })
+    }
+
+    /// Has this hold, which is remembered, run out? Else it was overwritten.
+    pub fn has_run_out(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, former: &Former) -> bool {
+        match self.state(turn, name) {
+            LockState::Free => true,
+            LockState::Shared { .. } if former.hold == Hold::Shared => {
+                turn.keys.share_of(name, former.owner.bytes()).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Is it remembered of the owner that holds this lock alone that it does?
+    pub fn know_holder(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let alone = self.held(name).and_then(Held::alone);
+        let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner());
+        owner.is_some_and(|owner| {
+            let own = self.open(turn, name, owner.bytes()).own;
+            own.is_some_and(|(hold, _)| hold == Hold::Exclusive)
+        })
+    }
+
+    /// Is there anything else than a lock?
+    pub fn is_no_lock(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        turn.keys.look(name) == Stored::NoLock
+    }
+
+    /// Is a hold in this key that may end some time?
+    pub fn ends(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        turn.keys.deadline(name).is_some_and(|end| !is_over(Some(end), turn.now))
+    }
+
     /// Returns this owner's share of a shared lock, if it is not over.
     #[inline]
-    pub fn share_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+    fn share_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         if self.wall.is_stepped(turn.now)
             && let Some(entry) = self.entry(name, owner, Hold::Shared)
             && let Some(end) = entry.end.by_our_clock()
@@ -132,13 +224,15 @@ impl Holds {
         most: usize,
     ) -> Vec<(Token, Option<Ms>)> {
         let mut held = Vec::new();
-        match self.look(turn, name) {
-            LockState::NoLock | LockState::Free => {}
-            LockState::Exclusive { owner, deadline } => held.push((Token::from(owner), deadline)),
-            LockState::Shared { .. } => self.each_sharer(turn, name, &mut |owner, ends| {
+        match self.read(turn, name, |owner| Token::from(owner)) {
+            (LockState::Exclusive { deadline }, owner) => {
+                held.extend(owner.map(|owner| (owner, deadline)));
+            }
+            (LockState::Shared { .. }, _) => self.each_sharer(turn, name, &mut |owner, ends| {
                 held.push((Token::from(owner), ends.with_key));
                 held.len() < most
             }),
+            (LockState::NoLock | LockState::Free, _) => {}
         }
         held.truncate(most);
         held
@@ -201,23 +295,25 @@ impl Holds {
         (over, any_lasts)
     }
 
-    /// Returns who holds a lock that has no key.
-    fn look_at_missing<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
+    /// The same of a lock that has no key.
+    fn read_missing<T>(
+        &mut self,
+        turn: &Turn<'_>,
+        name: NameRef<'_>,
+        of: impl FnOnce(&[u8]) -> T,
+    ) -> (LockState, Option<T>) {
         self.note_if_expired(turn, name);
-        if !self.may_miss_keys(turn.now) {
-            return LockState::Free;
-        }
-        let Some(held) = self.ledger(name.db).missing(name.key) else {
-            return LockState::Free;
+        let missing = self.held(name).filter(|_| self.may_miss_keys(turn.now));
+        let Some(held) = missing.filter(|held| held.is_missing()) else {
+            return (LockState::Free, None);
         };
         let mut lasting = held.lasting(turn.now);
         match held.hold() {
-            Hold::Shared => shared_by(lasting.map(|(_, end)| Some(end)), turn.now),
+            Hold::Shared => (shared_by(lasting.map(|(_, end)| Some(end)), turn.now), None),
             Hold::Exclusive => match lasting.next() {
-                None => LockState::Free,
+                None => (LockState::Free, None),
                 Some((owner, end)) => {
-                    turn.owner = owner;
-                    LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) }
+                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes())))
                 }
             },
         }
@@ -230,7 +326,7 @@ impl Holds {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         key_ends: Option<Ms>,
-    ) -> LockState<'static> {
+    ) -> LockState {
         let mut ends = Vec::new();
         turn.keys.each_share(name, &mut |owner, share| {
             ends.push(self.ends_of_share(name, (owner, share), key_ends, false).with_key);
@@ -241,7 +337,7 @@ impl Holds {
 }
 
 /// How a lock is held by shares with these ends.
-fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState<'static> {
+fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState {
     let (mut count, mut over, mut first_end) = (0_usize, 0_usize, None);
     for end in ends {
         if is_over(end, now) {
@@ -263,7 +359,7 @@ fn look_at_shares(
     name: NameRef<'_>,
     all: usize,
     key_ends: Option<Ms>,
-) -> LockState<'static> {
+) -> LockState {
     let now = turn.now;
     let (mut over, mut first_end) = (0_usize, None);
     turn.keys.each_share(name, &mut |_, share| {

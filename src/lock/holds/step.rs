@@ -43,8 +43,7 @@ impl Holds {
                 ended = ledger.take_over(name.key, now);
             }
             ledger.end_by_wall(name.key);
-            let expired = |former| Lost { former, reason: Reason::Expired };
-            return ended.into_iter().map(expired).collect();
+            return Lost::all(ended, Reason::Expired);
         }
         let lost = |former: Former| {
             let reason = match is_over(former.entry.end.known(), now) {
@@ -89,7 +88,7 @@ impl Holds {
             }
         };
         let ended = self.ledger(name.db).take_over_missing(name.key, turn.now);
-        lost.extend(ended.into_iter().map(|former| Lost { former, reason: Reason::Expired }));
+        lost.extend(Lost::all(ended, Reason::Expired));
         // What is done above may have made the server expire the key.
         self.write_back(turn, name);
         lost
@@ -254,11 +253,5 @@ impl Holds {
             self.missing.insert((0, name.keep()));
         }
         missing
-    }
-
-    /// Is there still a key of this lock, which is free after a step of the clock? Then its hold must not be
-    /// forgotten: the key would be taken for a hold by another client.
-    pub fn outlasts_hold(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        self.wall.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing
     }
 }

@@ -117,6 +117,11 @@ impl End {
         }
     }
 
+    /// Has it not come, as far as the record says?
+    pub fn lasts(self, now: Now) -> bool {
+        !is_over(self.known(), now)
+    }
+
     /// When it ends, if that is by our clock and it has not ended yet.
     pub fn lasts_until(self, now: Now) -> Option<Ms> {
         self.by_our_clock().filter(|&at| !is_over(Some(at), now))
@@ -171,11 +176,6 @@ impl Entry {
             Number::Granted(number) => Some(number.get()),
             Number::NewerThan(_) => None,
         }
-    }
-
-    /// Has it not ended, as far as the record says?
-    pub fn lasts(&self, now: Now) -> bool {
-        !is_over(self.end.known(), now)
     }
 
     /// Is it over by our clock? Of one that ends with its key the record does not say.

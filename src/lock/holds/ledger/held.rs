@@ -19,7 +19,8 @@ pub struct Held {
 #[derive(Debug)]
 enum By {
     Alone(Holder),
-    Sharers(Box<Sharers>),
+    /// By the prints of the owners.
+    Sharers(Box<Table<Sharer>>),
 }
 
 /// One owner's hold.
@@ -27,13 +28,6 @@ enum By {
 pub struct Holder {
     owner: Owner,
     pub entry: Entry,
-}
-
-/// The holds of the owners that share one lock, by the prints of the owners.
-#[derive(Debug, Default)]
-struct Sharers {
-    by_owner: Table<Sharer>,
-    sum: Sum,
 }
 
 #[derive(Debug)]
@@ -93,8 +87,8 @@ impl Held {
         let by = match hold {
             Hold::Exclusive => By::Alone(holder),
             Hold::Shared => {
-                let mut sharers = Box::new(Sharers::default());
-                sharers.insert(secret.print(owner), holder);
+                let mut sharers = Box::new(Table::default());
+                sharers.insert(Sharer { owner: secret.print(owner), holder });
                 By::Sharers(sharers)
             }
         };
@@ -113,7 +107,7 @@ impl Held {
     pub fn len(&self) -> usize {
         match &self.by {
             By::Alone(_) => 1,
-            By::Sharers(sharers) => sharers.by_owner.len(),
+            By::Sharers(sharers) => sharers.len(),
         }
     }
 
@@ -122,16 +116,15 @@ impl Held {
     }
 
     pub fn sum(&self) -> Sum {
-        match &self.by {
-            By::Alone(holder) => Sum::of(&holder.entry),
-            By::Sharers(sharers) => sharers.sum,
-        }
+        let mut sum = Sum::default();
+        self.entries().for_each(|entry| sum.add(Sum::of(entry)));
+        sum
     }
 
     pub fn each(&self) -> impl Iterator<Item = &Holder> {
         let (alone, sharers) = match &self.by {
             By::Alone(holder) => (Some(holder), None),
-            By::Sharers(sharers) => (None, Some(sharers.by_owner.iter())),
+            By::Sharers(sharers) => (None, Some(sharers.iter())),
         };
         alone.into_iter().chain(sharers.into_iter().flatten().map(|sharer| &sharer.holder))
     }
@@ -142,7 +135,7 @@ impl Held {
 
     /// The owners whose holds have not ended.
     pub fn owners(&self, now: Now) -> impl Iterator<Item = Token> {
-        self.each().filter(move |holder| holder.entry.lasts(now)).map(Holder::owner)
+        self.each().filter(move |holder| holder.entry.end.lasts(now)).map(Holder::owner)
     }
 
     /// The owners whose holds end by our clock and have not ended; and when each ends.
@@ -161,7 +154,7 @@ impl Held {
 
     /// Something has happened to the key, by which the holds end otherwise.
     pub fn move_ends(&mut self, moved: impl Fn(End) -> End) {
-        self.each_mut(|entry, _| entry.end = moved(entry.end));
+        self.each_mut(|holder| holder.entry.end = moved(holder.entry.end));
     }
 
     /// Has the key expired too early, even if the holds have ended since?
@@ -175,27 +168,19 @@ impl Held {
     }
 
     /// Counts its holders among those that others wait for.
-    pub fn want(&mut self, secret: Secret, mut count: impl FnMut(Print)) {
-        let is_wanted = self.is_wanted();
-        self.each_mut(|entry, print| {
-            if !is_wanted {
-                entry.is_wanted = true;
-                count(print(secret));
-            }
-        });
+    pub fn want(&mut self, mut count: impl FnMut(&[u8])) {
+        if !self.is_wanted() {
+            self.each_mut(|holder| {
+                holder.entry.is_wanted = true;
+                count(holder.owner().bytes());
+            });
+        }
     }
 
-    /// Changes all entries; each with the print of its owner, if that is asked for.
-    fn each_mut(&mut self, mut change: impl FnMut(&mut Entry, &dyn Fn(Secret) -> Print)) {
+    fn each_mut(&mut self, mut change: impl FnMut(&mut Holder)) {
         match &mut self.by {
-            By::Alone(Holder { owner, entry }) => {
-                change(entry, &|secret| secret.print(owner.token().bytes()));
-            }
-            By::Sharers(sharers) => {
-                for Sharer { owner, holder } in sharers.by_owner.iter_mut() {
-                    change(&mut holder.entry, &|_| *owner);
-                }
-            }
+            By::Alone(holder) => change(holder),
+            By::Sharers(sharers) => sharers.iter_mut().for_each(|one| change(&mut one.holder)),
         }
     }
 
@@ -203,31 +188,18 @@ impl Held {
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<&Entry> {
         let holder = match &self.by {
             By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => {
-                sharers.by_owner.get(secret.print(owner)).map(|one| &one.holder)
-            }
+            By::Sharers(sharers) => sharers.get(secret.print(owner)).map(|one| &one.holder),
         };
         holder.map(|holder| &holder.entry)
     }
 
-    /// Changes the entry of this owner, if there is one, and keeps the sum true. Returns what `change` does.
-    pub fn change<T>(
-        &mut self,
-        secret: Secret,
-        owner: &[u8],
-        change: impl FnOnce(&mut Entry) -> T,
-    ) -> Option<T> {
-        match &mut self.by {
-            By::Alone(holder) => holder.owner.is(owner).then(|| change(&mut holder.entry)),
-            By::Sharers(sharers) => {
-                let Sharers { by_owner, sum } = &mut **sharers;
-                let entry = &mut by_owner.get_mut(secret.print(owner))?.holder.entry;
-                sum.subtract(Sum::of(entry));
-                let changed = change(entry);
-                sum.add(Sum::of(entry));
-                Some(changed)
-            }
-        }
+    #[inline]
+    pub fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
+        let holder = match &mut self.by {
+            By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
+            By::Sharers(sharers) => sharers.get_mut(secret.print(owner)).map(|one| &mut one.holder),
+        };
+        holder.map(|holder| &mut holder.entry)
     }
 
     /// Adds this owner to those that share the lock. Returns the hold that it had.
@@ -236,7 +208,8 @@ impl Held {
             By::Alone(_) => None,
             By::Sharers(sharers) => {
                 let holder = Holder { owner: Owner::from(owner), entry };
-                sharers.insert(secret.print(owner), holder)
+                let before = sharers.insert(Sharer { owner: secret.print(owner), holder })?;
+                Some(before.holder)
             }
         }
     }
@@ -245,11 +218,7 @@ impl Held {
     pub fn unshare(&mut self, secret: Secret, owner: &[u8]) -> Option<Holder> {
         match &mut self.by {
             By::Alone(_) => None,
-            By::Sharers(sharers) => {
-                let holder = sharers.by_owner.remove(secret.print(owner))?.holder;
-                sharers.sum.subtract(Sum::of(&holder.entry));
-                Some(holder)
-            }
+            By::Sharers(sharers) => Some(sharers.remove(secret.print(owner))?.holder),
         }
     }
 
@@ -257,18 +226,9 @@ impl Held {
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         match self.by {
             By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.by_owner.into_buckets()),
+            By::Sharers(sharers) => Some(sharers.into_buckets()),
         }
         .into_iter()
         .flatten()
-    }
-}
-
-impl Sharers {
-    fn insert(&mut self, owner: Print, holder: Holder) -> Option<Holder> {
-        self.sum.add(Sum::of(&holder.entry));
-        let before = self.by_owner.insert(Sharer { owner, holder })?.holder;
-        self.sum.subtract(Sum::of(&before.entry));
-        Some(before)
     }
 }

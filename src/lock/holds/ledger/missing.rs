@@ -78,7 +78,8 @@ impl Ledger {
         self.move_ends(key, |_| End::Key(None));
     }
 
-    fn move_ends(&mut self, key: &[u8], moved: impl Fn(End) -> End) {
+    /// Something has happened to this key, by which its holds end otherwise.
+    pub fn move_ends(&mut self, key: &[u8], moved: impl Fn(End) -> End) {
         let print = self.print(key);
         if let Some(held) = self.locks.get_mut(print) {
             held.move_ends(moved);

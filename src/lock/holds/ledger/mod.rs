@@ -103,7 +103,7 @@ impl Ledger {
 
     /// Is this owner among those of a lock's record whose holds have not ended?
     pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
-        held.get(self.secret, owner).is_some_and(|entry| entry.lasts(now))
+        held.get(self.secret, owner).is_some_and(|entry| entry.end.lasts(now))
     }
 
     /// What is remembered of this owner's hold.
@@ -132,11 +132,10 @@ impl Ledger {
         change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
         let held = self.locks.get_mut(self.print(key))?;
-        let (before, after, changed) = held.change(self.secret, owner, |entry| {
-            let before = *entry;
-            let changed = change(entry);
-            (before, *entry, changed)
-        })?;
+        let entry = held.get_mut(self.secret, owner)?;
+        let before = *entry;
+        let changed = change(entry);
+        let after = *entry;
         self.sum.subtract(Sum::of(&before));
         self.sum.add(Sum::of(&after));
         if before.tie() != after.tie() {
@@ -167,7 +166,7 @@ impl Ledger {
                 entry.is_wanted = held.is_wanted();
                 let before = held.share(self.secret, owner, entry);
                 if entry.is_wanted {
-                    self.in_the_way.count(self.secret.print(owner));
+                    self.in_the_way.count(owner);
                 }
                 before.and_then(|before| self.ended(key, hold, &before)).into_iter().collect()
             }
@@ -186,7 +185,8 @@ impl Ledger {
         forgotten
     }
 
-    /// The key says that this owner holds the lock so, until then. Returns the holds that were overwritten by that.
+    /// The key of a lock that others wait for says that this owner holds it so, until then. Returns the holds that were
+    /// overwritten by that.
     pub fn see(
         &mut self,
         key: &[u8],
@@ -196,31 +196,32 @@ impl Ledger {
         now: Now,
     ) -> Vec<Former> {
         let print = self.swept_print(key);
-        let held = self.locks.get_mut(print).filter(|held| held.hold() == hold);
-        let known = held.and_then(|held| {
-            held.change(self.secret, owner, |entry| {
-                if let End::Key(_) = entry.end {
-                    entry.end = End::key(until);
-                }
-            })
-        });
-        match known {
-            Some(()) => Vec::new(),
-            None => self.put(key, owner, hold, Entry::foreign(until, slot, Tally::Seen, now)),
+        if let Some(held) = self.locks.get_mut(print).filter(|held| held.hold() == hold)
+            && let Some(entry) = held.get_mut(self.secret, owner)
+        {
+            if let End::Key(_) = entry.end {
+                entry.end = End::key(until);
+            }
+            held.want(|owner| self.in_the_way.count(owner));
+            return Vec::new();
         }
+        let entry = Entry::foreign(until, slot, Tally::Seen, now);
+        let others = self.put(key, owner, hold, entry);
+        self.want(key);
+        others
     }
 
     /// Others wait for this lock: its holders are in their way from now on. Returns its record.
     pub fn want(&mut self, key: &[u8]) -> Option<&Held> {
-        let (print, in_the_way) = (self.print(key), &mut self.in_the_way);
+        let print = self.print(key);
         let held = self.locks.get_mut(print)?;
-        held.want(self.secret, |owner| in_the_way.count(owner));
+        held.want(|owner| self.in_the_way.count(owner));
         Some(held)
     }
 
     /// May this owner hold a lock that others wait for?
     pub fn may_be_in_the_way(&self, owner: &[u8]) -> bool {
-        self.in_the_way.may_have(|| self.secret.print(owner))
+        self.in_the_way.may_have(owner)
     }
 
     /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
@@ -297,32 +298,9 @@ impl Ledger {
         (owners.iter()).filter_map(|owner| self.remove(key, owner.bytes())).collect()
     }
 
-    /// Removes and returns the entries of shares that are not in the key any more. There are some only if the
-    /// ledger has more than the key, which has `shares`; `is_there` asks the key.
-    pub fn take_missing_shares(
-        &mut self,
-        key: &[u8],
-        shares: usize,
-        is_there: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Vec<Former> {
-        if self.count_shares(key) <= shares {
-            return Vec::new();
-        }
-        self.take_those(key, |owner, _| !is_there(owner))
-    }
-
-    /// How many shares of this key have an entry.
-    pub fn count_shares(&self, key: &[u8]) -> usize {
-        self.held(key).filter(|held| held.hold() == Hold::Shared).map_or(0, Held::len)
-    }
-
-    /// The key is held exclusively by this owner, or shared if `owner` is none. Removes and returns entries
-    /// that say otherwise.
-    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
-        let is_so = |held: &Held| match owner {
-            Some(owner) => held.alone().is_some() && held.get(self.secret, owner).is_some(),
-            None => held.alone().is_none(),
-        };
+    /// The key is held by this owner alone. Removes and returns entries that say otherwise.
+    pub fn forget_others(&mut self, key: &[u8], owner: &[u8]) -> Vec<Former> {
+        let is_so = |held: &Held| held.alone().is_some() && held.get(self.secret, owner).is_some();
         if self.held(key).is_none_or(is_so) { Vec::new() } else { self.take(key) }
     }
 
@@ -346,13 +324,12 @@ impl Ledger {
         };
         let mut sweep = std::mem::take(&mut left.locks);
         let has_left = |held: &Held| held.entries().next().is_some_and(|one| left.includes(one));
-        let (sum, in_the_way, secret) = (&mut self.sum, &mut self.in_the_way, self.secret);
+        let (sum, in_the_way) = (&mut self.sum, &mut self.in_the_way);
         let is_through =
             self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
                 sum.subtract(held.sum());
                 if held.is_wanted() {
-                    held.each()
-                        .for_each(|one| in_the_way.uncount(secret.print(one.owner().bytes())));
+                    held.each().for_each(|one| in_the_way.uncount(one.owner().bytes()));
                 }
                 discarded.add(held.len(), held.into_pieces());
             });
@@ -426,7 +403,7 @@ impl Ledger {
             self.ties.remove(client, key, holder.owner().bytes());
         }
         if entry.is_wanted {
-            self.in_the_way.uncount(self.secret.print(holder.owner().bytes()));
+            self.in_the_way.uncount(holder.owner().bytes());
         }
         self.sum.subtract(Sum::of(entry));
     }
