@@ -101,6 +101,10 @@ impl Locks {
         // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
         if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
             names.iter().for_each(|name| self.take_stock(turn, name.borrow()));
+            // The search passes over a wait whose time is up.
+            if let Some(until) = self.waiting.end_of_lease(ticket) {
+                self.waiting.waits.keep_until(ticket, until);
+            }
             _ = self.wake(turn, ticket);
         }
     }
