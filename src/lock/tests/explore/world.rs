@@ -385,7 +385,6 @@ impl World {
         let client =
             if blocks && self.server.is_waiting(own) { self.server.connect() } else { own };
         let plea = Plea {
-            owner: OWNERS[ask.owner],
             ttl: ask.ttl,
             mode: ask.mode,
             patience: match ask.wait {
@@ -402,7 +401,7 @@ impl World {
             },
             client,
             session: ask.session,
-            max_queue: None,
+            ..Plea::of(OWNERS[ask.owner])
         };
         let got = self.server.acquire_all(&of(ask.locks), plea);
         let happened = self.what_happened(&got);

@@ -82,30 +82,6 @@ fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
 }
 
 #[test]
-fn a_release_ends_a_hold_without_its_key_and_the_next_has_the_lock_at_once() {
-    for (way, hold) in ways() {
-        let mut server = gone_too_early(hold);
-        let ben = server.waits("ben", 10);
-        assert_eq!(server.release(LOCK, "cid"), Ok(false), "{way}");
-        assert_eq!(server.release(LOCK, "ann"), Ok(true), "{way}");
-        server.turn();
-        assert!(server.was_granted(ben).is_some(), "{way}");
-        assert_eq!(server.release(LOCK, "ann"), Ok(false), "{way}");
-    }
-}
-
-#[test]
-fn an_operator_ends_a_hold_without_its_key() {
-    for (way, hold) in ways() {
-        let mut server = gone_too_early(hold);
-        let ben = server.waits("ben", 10);
-        assert_eq!(server.break_holds(LOCK, false), Ok(1), "{way}");
-        server.at(0);
-        assert!(server.was_granted(ben).is_some(), "{way}");
-    }
-}
-
-#[test]
 fn readers_join_those_who_share_a_lock_without_its_key_and_all_are_written_again() {
     let mut server = gone_too_early(|server| {
         server.takes(&[LOCK], sharing("ann"));
@@ -169,17 +145,6 @@ fn what_another_client_has_done_stays_what_it_is() {
 }
 
 #[test]
-fn a_lock_whose_key_another_client_has_deleted_is_free_although_another_is_held_without_one() {
-    let mut server = server();
-    server.gets("ann", 60_000_000);
-    server.takes(&[OTHER], alone("ann"));
-    server.step(MINUTE);
-    server.expire_cycle(&[OTHER]);
-    server.keys.write(Write::Del(LOCK));
-    assert_eq!(server.check(LOCK, "ann"), Ok(None));
-}
-
-#[test]
 fn what_was_granted_since_the_step_is_over_when_a_client_has_its_key_expire() {
     for (way, hold) in ways() {
         let mut server = server();
@@ -214,23 +179,6 @@ fn what_another_client_has_made_endless_has_no_end_by_any_clock() {
             assert_eq!(tried, Ok(Acquired::Busy));
         }
     }
-}
-
-#[test]
-fn a_client_that_takes_a_lock_without_its_key_by_a_plain_set_has_it() {
-    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
-    server.set(LOCK, token("old", Some(START + 200 + MINUTE.unsigned_abs())));
-    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
-    server.del(LOCK);
-    server.gets("ben", 10);
-}
-
-#[test]
-fn what_another_client_writes_in_the_owner_s_name_in_the_place_of_its_key_ends_by_that() {
-    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
-    let until = START + 500 + MINUTE.unsigned_abs();
-    server.keys.write(Write::Set(LOCK, token("ann", Some(until))));
-    assert_eq!(left_of(&mut server, "ann"), Some(500));
 }
 
 #[test]
@@ -348,20 +296,6 @@ fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any(
 }
 
 #[test]
-fn a_connection_that_closes_ends_a_hold_without_its_key() {
-    let mut server = server();
-    let client = server.connect();
-    let tied = Plea { client, session: true, ..alone("ann") };
-    server.asks(&[LOCK], tied).unwrap();
-    server.step(MINUTE);
-    server.expire_cycle(&[LOCK]);
-    let ben = server.waits("ben", 10);
-    server.close(client);
-    server.at(1);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn what_is_held_without_its_key_is_told_of_with_its_owner_and_number() {
     let mut server = server();
     let fence = server.gets("ann", 100);
@@ -387,23 +321,6 @@ fn a_hold_whose_key_was_written_again_leaves_nothing() {
         assert_eq!(server.due(), None, "{way}");
         assert_eq!(server.locks.remembered().holds, 0, "{way}");
         assert!(server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)), "{way}");
-    }
-}
-
-#[test]
-fn asking_again_after_a_step_back_prolongs_a_hold_by_no_more_than_its_ttl() {
-    for (way, hold) in ways() {
-        let mut server = server();
-        hold(&mut server);
-        server.step(-MINUTE);
-        server.lags_until(50);
-        hold(&mut server);
-        assert_eq!(left_of(&mut server, "ann"), Some(100), "{way}");
-        let ben = server.waits("ben", 10);
-        server.at(150);
-        assert_eq!(server.was_granted(ben), None, "{way}");
-        server.at(151);
-        assert!(server.was_granted(ben).is_some(), "{way}");
     }
 }
 

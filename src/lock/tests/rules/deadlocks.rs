@@ -69,31 +69,6 @@ fn a_key_that_others_have_deleted_closes_no_deadlock_before_that_was_heard_of() 
 }
 
 #[test]
-fn a_long_deadlock_is_found() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.takes(&[C], alone("cid"));
-    server.queues(&[C], alone("ben"));
-    let found = deadlock(&mut server, &[A], alone("cid"));
-    let owners: Vec<_> = found.iter().map(|link| &*link.0).collect();
-    assert_eq!(owners, ["cid", "ann", "ben"]);
-}
-
-#[test]
-fn a_try_never_is_a_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
-}
-
-#[test]
-fn asking_again_for_what_one_holds_never_is_a_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    for (lock, owner) in [(A, "ann"), (B, "ben")] {
-        let forever = Plea { patience: Patience::Forever, ..alone(owner) };
-        assert!(matches!(server.asks(&[lock], forever), Ok(Acquired::Held(_))));
-    }
-}
-
-#[test]
 fn who_waits_for_one_that_waits_for_none_in_return_is_not_refused() {
     let (mut server, _) = ann_waits_for_ben();
     assert!(!server.is_refused(&[A], alone("cid")));
@@ -116,16 +91,6 @@ fn one_that_comes_first_in_a_queue_is_waited_for() {
 }
 
 #[test]
-fn the_very_first_of_all_waiters_is_waited_for_too() {
-    let mut server = server();
-    server.takes(&[B], alone("ben"));
-    server.queues(&[A, B], alone("ann"));
-    let found = deadlock(&mut server, &[A], alone("ben"));
-    let right = [link("ben", A, Claim::ComesFirst), link("ann", B, Claim::Holds)];
-    assert_eq!(found, right);
-}
-
-#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();
@@ -134,15 +99,6 @@ fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     server.queues(&[A], alone("writer"));
     server.queues(&[B], alone("ann"));
     assert!(server.is_refused(&[A], sharing("ben")));
-}
-
-#[test]
-fn a_reader_waits_for_no_other_reader() {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    server.takes(&[B], alone("ben"));
-    server.queues(&[B], alone("ann"));
-    server.takes(&[A], sharing("ben"));
 }
 
 #[test]
@@ -157,55 +113,6 @@ fn a_limit_is_a_deadlock_only_if_it_remains_whichever_of_the_others_let_go() {
     assert!(!server.is_refused(&[B], alone("ann")));
     // And now the other.
     assert!(server.is_refused(&[B], alone("ben")));
-}
-
-#[test]
-fn a_permit_of_one_is_a_deadlock_with_any_of_its_holders() {
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[A], limited(owner, 2));
-    }
-    server.takes(&[B], alone("cid"));
-    server.queues(&[A], limited("cid", 1));
-    assert!(server.is_refused(&[B], alone("ann")));
-}
-
-#[test]
-fn what_an_owner_holds_of_several_is_not_waited_for() {
-    let mut server = server();
-    server.takes(&[A, B], sharing("ben"));
-    server.queues(&[B, C], limited("dot", 1));
-    let found = deadlock(&mut server, &[A, B, C], sharing("ben"));
-    let right = [link("ben", C, Claim::ComesFirst), link("dot", B, Claim::Holds)];
-    assert_eq!(found, right);
-}
-
-#[test]
-fn waiters_that_have_gone_are_in_no_deadlock() {
-    let fates: [(&str, Fate); 4] = [
-        ("killed", Server::kill),
-        ("unblocked", Server::unblock),
-        ("timed out, and no client has seen to it", |server, _| {
-            server.lags_until(20);
-        }),
-        ("timed out", |server, _| server.at(20)),
-    ];
-    for (fate, befall) in fates {
-        let mut server = server();
-        server.takes(&[A], alone("ann"));
-        server.takes(&[B], alone("ben"));
-        let short = Plea { patience: Patience::Until(START + 20), ..alone("ann") };
-        let ann = server.queues(&[B], short);
-        befall(&mut server, ann);
-        assert!(!server.is_refused(&[A], alone("ben")), "{fate}");
-    }
-}
-
-#[test]
-fn a_waiter_that_was_granted_is_in_no_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.release(B, "ben").unwrap();
-    assert!(!server.is_refused(&[A], alone("ben")));
 }
 
 #[test]
@@ -241,19 +148,6 @@ fn server_with_two_readers() -> Server {
     server.takes(&[B], alone("cid"));
     server.queues(&[A], limited("cid", 2));
     server
-}
-
-#[test]
-fn a_client_that_has_released_a_lock_is_in_no_deadlock_by_it() {
-    let mut server = server();
-    server.takes(&[A], sharing("x"));
-    server.takes(&[B], alone("o"));
-    let y = server.queues(&[A], limited("y", 1));
-    server.queues(&[A], alone("o"));
-    server.release(A, "x").unwrap();
-    server.turn();
-    assert!(server.was_granted(y).is_some());
-    assert!(!server.is_refused(&[B], alone("x")));
 }
 
 #[test]
@@ -381,19 +275,6 @@ fn however_soon_a_wait_would_end_it_is_refused() {
             assert!(matches!(got, Err(Refusal::Deadlock(_))), "{ms}: {got:?}");
         }
     }
-}
-
-#[test]
-fn of_a_lower_limit_more_holders_have_to_go() {
-    let mut server = server();
-    for owner in ["ann", "ben", "cid"] {
-        server.takes(&[A], limited(owner, 3));
-    }
-    server.takes(&[B], alone("dot"));
-    // Two of the three have to go: with one of them stuck that can be.
-    server.queues(&[A], limited("dot", 2));
-    assert!(!server.is_refused(&[B], alone("ann")));
-    assert!(server.is_refused(&[B], alone("ben")));
 }
 
 #[test]

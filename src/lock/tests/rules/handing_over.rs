@@ -105,19 +105,6 @@ fn whatever_takes_the_key_away_serves_the_queue() {
 }
 
 #[test]
-fn a_lock_that_is_renamed_onto_a_queue_is_waited_for() {
-    let mut server = server();
-    server.set(LOCKS[1], token("cid", Some(START + 70)));
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 30);
-    server.foreign(Write::Rename(LOCKS[1], LOCK));
-    server.at(0);
-    assert_eq!(server.due(), Some(START + 71));
-    server.at(71);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn a_flush_empties_the_ledger_and_only_that_of_its_database() {
     let number = |server: &mut Server| server.report(LOCK).unwrap()?.holders.pop()?.grant;
     for (db, known) in [(Some(0), false), (Some(1), true), (None, false)] {

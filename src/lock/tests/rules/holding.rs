@@ -98,15 +98,3 @@ fn what_is_no_lock_stays_as_it_is() {
     assert_eq!(server.report(LOCK), Err(NotALock));
     assert_eq!(written(&mut server), []);
 }
-
-#[test]
-fn a_hold_that_a_client_set_without_expiry_gets_one_when_its_owner_asks() {
-    let mut server = server();
-    server.set(LOCK, token("ann", None));
-    assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Unlimited)));
-    assert_eq!(server.acquire(LOCK, "ben", 10, Patience::Try), Ok(Acquired::Busy));
-    let number = server.gets("ann", 50);
-    assert_eq!(server.holder(), held("ann", 50));
-    assert_eq!(server.gets("ann", 60), number);
-    assert_eq!(server.release(LOCK, "ann"), Ok(true));
-}

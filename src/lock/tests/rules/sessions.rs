@@ -26,17 +26,6 @@ fn a_hold_ends_at_once_when_its_connection_closes() {
 }
 
 #[test]
-fn a_share_ends_alone_when_its_connection_closes() {
-    let mut server = server();
-    let client = server.connect();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], tied(sharing("ben"), client));
-    server.close(client);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
-}
-
-#[test]
 fn all_that_a_connection_holds_ends_with_it_under_any_owner() {
     let mut server = server();
     let client = server.connect();
@@ -47,48 +36,6 @@ fn all_that_a_connection_holds_ends_with_it_under_any_owner() {
     server.at(0);
     assert!(server.keys.keys.is_empty());
     assert_eq!(server.due(), None);
-}
-
-#[test]
-fn the_ttl_still_stands_behind_it() {
-    let (mut server, client) = session();
-    server.lags_until(101);
-    server.gets("ben", 100);
-    server.close(client);
-    server.at(101);
-    assert_eq!(server.holder(), held("ben", 201));
-}
-
-#[test]
-fn a_hold_without_a_session_outlives_its_connection() {
-    let mut server = server();
-    let client = server.connect();
-    let untied = Plea { client, ..alone("ann") };
-    server.takes(&[LOCK], untied);
-    server.close(client);
-    server.at(0);
-    assert_eq!(server.holder(), held("ann", 100));
-}
-
-#[test]
-fn a_session_that_was_released_leaves_nothing_behind() {
-    let (mut server, client) = session();
-    server.release(LOCK, "ann").unwrap();
-    server.gets("ann", 50);
-    server.close(client);
-    server.at(0);
-    assert_eq!(server.holder(), held("ann", 50));
-}
-
-#[test]
-fn a_session_that_was_lost_leaves_what_came_after_it_alone() {
-    let (mut server, client) = session();
-    server.del(LOCK);
-    server.tick();
-    server.gets("ben", 50);
-    server.close(client);
-    server.at(0);
-    assert_eq!(server.holder(), held("ben", 50));
 }
 
 #[test]
@@ -110,19 +57,6 @@ fn a_hold_that_was_retaken_through_another_connection_is_left_alone() {
         server.at(0);
         assert_eq!(server.holder(), held("ann", 100), "{again_tied}");
     }
-}
-
-#[test]
-fn the_last_request_decides_which_connection_it_is() {
-    let (mut server, first) = session();
-    let second = server.connect();
-    server.takes(&[LOCK], tied(alone("ann"), second));
-    server.close(first);
-    server.at(0);
-    assert!(server.holder().is_some());
-    server.close(second);
-    server.at(0);
-    assert_eq!(server.holder(), None);
 }
 
 #[test]
@@ -155,33 +89,6 @@ fn a_waiter_s_hold_is_tied_to_the_connection_that_waited() {
     server.close(client);
     server.at(0);
     assert_eq!(server.holder(), None);
-}
-
-#[test]
-fn a_wait_of_a_connection_that_closes_is_over_and_so_are_its_holds() {
-    let mut server = server();
-    let client = server.connect();
-    server.takes(&[LOCK], tied(alone("ann"), client));
-    server.takes(&[OTHER], alone("ben"));
-    server.queues(&[OTHER], tied(alone("ann"), client));
-    server.close(client);
-    server.at(0);
-    assert!(server.queue(OTHER).is_empty());
-    assert_eq!(server.holder(), None);
-}
-
-#[test]
-fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let client = server.connect();
-    server.queues(&[LOCK], tied(alone("ben"), client));
-    let cid = server.waits("cid", 10);
-    server.release(LOCK, "ann").unwrap();
-    server.close(client);
-    server.at(0);
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.holder(), held("cid", 10));
 }
 
 #[test]

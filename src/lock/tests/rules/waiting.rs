@@ -4,18 +4,6 @@ use super::*;
 use crate::lock::tests::simulated::name;
 
 #[test]
-fn the_ttl_starts_at_the_grant() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 30);
-    server.lags_until(80);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 110));
-}
-
-#[test]
 fn waiters_are_served_in_the_order_in_which_they_came() {
     let mut server = server();
     let mut last = server.gets("ann", 10);
@@ -42,25 +30,6 @@ fn no_client_overtakes_those_who_wait() {
 }
 
 #[test]
-fn a_waiter_whose_time_is_up_is_never_granted() {
-    // Up in the same millisecond, or before; seen by a release, or by the tick.
-    for (at, by_release) in [(50, true), (51, true), (101, false)] {
-        let mut server = server();
-        server.gets("ann", 100);
-        let ben = server.waits_for(50, "ben", 10);
-        server.lags_until(at);
-        if by_release {
-            assert_eq!(server.release(LOCK, "ann"), Ok(true));
-        } else {
-            server.tick();
-        }
-        server.turn();
-        assert_eq!(server.told.get(&ben), Some(&Told::TimedOut), "at {at}");
-        assert_eq!(server.holder(), None, "at {at}");
-    }
-}
-
-#[test]
 fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     let mut server = server();
     server.gets("ann", 100);
@@ -68,29 +37,6 @@ fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     server.lags_until(101);
     server.gets("cid", 10);
     server.turn();
-    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-}
-
-#[test]
-fn one_whose_time_is_up_does_not_hold_up_the_next() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits_for(50, "ben", 10);
-    let cid = server.waits("cid", 10);
-    server.lags_until(60);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_wait_ends_on_time_with_nothing() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits_for(50, "ben", 10);
-    server.at(49);
-    assert_eq!(server.told.get(&ben), None);
-    server.at(51);
     assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
 }
 
@@ -200,16 +146,6 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
     }
     server.turn();
     assert_eq!((ticks, server.told.len()), (5, 600));
-}
-
-#[test]
-fn one_that_cannot_be_blocked_leaves_no_trace() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 10);
-    server.cannot_block(ben);
-    assert!(server.queue(LOCK).is_empty());
-    assert_eq!(server.due(), None);
 }
 
 #[test]
