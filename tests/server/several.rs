@@ -6,7 +6,7 @@ mod rights;
 mod waiting;
 mod written;
 
-use crate::commands::{Mistakes, expire, integer, limit, owners, syntax, timeouts};
+use crate::commands::{Mistakes, expire, integer, owners, syntax};
 use crate::support::*;
 
 fn mrelease(keys: &[&str], owner: &str) -> Command {
@@ -187,23 +187,7 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
             all.get(&text, &format!("{name} 2 a b 600000 o"));
         }
     }
-    for (text, words) in [
-        (&syntax("there is no option \"NX\""), "NX"),
-        (&syntax("there is no option \"5\""), "SESSION SHARED BLOCK 0 5"),
-        (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK"),
-        (&syntax("BLOCK and QUEUE can't be used together"), "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0"),
-        (&syntax("SHARED and LIMIT can't be used together"), "LIMIT 1 SHARED | SHARED LIMIT 1"),
-        (&limit("0"), "LIMIT 0"),
-        (&limit("x"), "LIMIT x"),
-        (&limit("1001"), "LIMIT 1001"),
-    ] {
-        for words in each(words, '|') {
-            all.get(text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
-        }
-    }
-    for (text, words) in timeouts() {
-        all.get(&text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
-    }
+    all.get(&syntax("there is no option \"NX\""), "LOCK.MACQUIRE 2 a b o 600000 NX");
     all.change_nothing(&["a", "b"]);
 }
 

@@ -18,26 +18,6 @@ fn ann_waits_for_ben(server: &Server) -> Client {
     server.waiter_for("y", "ann")
 }
 
-/// In one pipeline, so that nothing comes between the end of the one wait and the other.
-#[test]
-fn a_wait_that_was_ended_by_the_command_before_is_no_part_of_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    for _ in 0..3 {
-        let mut ann = ann_waits_for_ben(&server);
-        let mut ben = server.client();
-        ben.id();
-        ben.send_pipeline(&[
-            args!["CLIENT", "UNBLOCK", ann.id(), "TIMEOUT"],
-            waiting("x", "ben", ""),
-        ]);
-        assert_eq!(ben.answer(), 1);
-        eventually("ben waits", || client.queue("x") == ["ben"]);
-        client.release("x", "ann");
-        ben.answer().fence();
-    }
-}
-
 /// Runs a command that is not ours, and then a request. In one pipeline, where the module hears of
 /// the command in between; Redis 7.0 tells it a turn of the loop later.
 fn one_after_the_other(server: &Server, client: &mut Client, command: &Command, request: &Command) {

@@ -16,19 +16,6 @@ fn it_ends_the_hold_and_hands_the_lock_on_in_the_same_instant() {
 }
 
 #[test]
-fn it_ends_all_shares_together() {
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    let cid = server.waits("cid", 50);
-    assert_eq!(server.break_holds(LOCK, false), Ok(2));
-    server.at(0);
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.holder(), held("cid", 50));
-}
-
-#[test]
 fn what_is_no_lock_is_refused_and_stays() {
     let mut server = server();
     server.set(LOCK, no_lock(None));

@@ -30,30 +30,6 @@ fn a_grant_that_no_client_heard_of_goes_to_the_next() {
 }
 
 #[test]
-fn a_grant_that_no_client_heard_of_is_given_back_if_no_client_waits() {
-    let (mut server, ben) = on_its_way();
-    server.kill(ben);
-    server.at(0);
-    assert_eq!(server.holder(), None);
-    assert!(server.locks.is_idle());
-}
-
-#[test]
-fn a_client_that_was_cut_off_with_an_error_has_not_heard_unless_it_has_its_answer() {
-    for (answers, holder) in
-        [(Answers::Straight, held("ben", 100)), (Answers::Kept, None), (Answers::Late, None)]
-    {
-        let mut server = server_like(Flavour { answers, ..Flavour::default() });
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.unblock_by_error(ben);
-        server.at(0);
-        assert_eq!(server.holder(), holder, "{answers:?}");
-    }
-}
-
-#[test]
 fn a_grant_whose_client_is_cut_off_in_the_turn_of_its_answer_goes_to_the_next() {
     for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
         let mut server = server_like(Flavour { answers, ..Flavour::default() });
@@ -118,97 +94,6 @@ fn a_grant_is_not_known_to_be_heard_before_its_connection_has_outlived_the_turn(
     server.at(0);
     assert_eq!(server.holder(), None);
     assert!(server.locks.is_idle());
-}
-
-#[test]
-fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
-    let hears: [(&str, Deed); 3] = [
-        ("ACQUIRE", |server| {
-            server.gets("ben", 1);
-        }),
-        ("RENEW", |server| {
-            server.renew(LOCK, "ben", 100).unwrap();
-        }),
-        ("CHECK", |server| {
-            server.check(LOCK, "ben").unwrap();
-        }),
-    ];
-    for (command, hear) in hears {
-        // Between the waiter's answer and the end of its connection.
-        let (mut server, ben) = on_its_way();
-        server.doom(ben);
-        server.falls_asleep();
-        hear(&mut server);
-        server.at(0);
-        assert_eq!(server.holder(), held("ben", 100), "{command}, in between");
-        // Before the waiter's end, or after it and before the tick.
-        for first in [true, false] {
-            let (mut server, ben) = on_its_way();
-            if first {
-                hear(&mut server);
-            }
-            server.kill(ben);
-            if !first {
-                hear(&mut server);
-            }
-            server.at(0);
-            assert_eq!(server.holder(), held("ben", 100), "{command}, {first}");
-        }
-    }
-}
-
-#[test]
-fn a_grant_is_kept_while_another_waiter_of_the_owner_may_hear_of_it() {
-    for heard in [true, false] {
-        let mut server = late_server();
-        server.gets("ann", 100);
-        let one = server.waits("ben", 100);
-        let other = server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.kill(one);
-        server.tick();
-        assert_eq!(server.holder(), held("ben", 100));
-        if heard {
-            server.turn();
-        } else {
-            server.kill(other);
-        }
-        server.at(0);
-        assert_eq!(server.holder().is_some(), heard);
-    }
-}
-
-#[test]
-fn a_hold_that_another_client_wrote_is_never_given_back() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 50);
-    server.set(LOCK, token("ben", Some(START + 200)));
-    server.tick();
-    assert!(server.queue(LOCK).is_empty(), "ben has been granted it");
-    server.kill(ben);
-    server.at(0);
-    assert_eq!(server.holder(), held("ben", 200));
-}
-
-#[test]
-fn a_grant_that_was_overtaken_by_another_is_not_given_back() {
-    let (mut server, ben) = on_its_way();
-    server.release(LOCK, "ben").unwrap();
-    server.gets("ben", 30);
-    server.kill(ben);
-    server.at(0);
-    assert_eq!(server.holder(), held("ben", 30));
-}
-
-#[test]
-fn only_the_very_hold_that_was_granted_is_given_back() {
-    let (mut server, ben) = on_its_way();
-    server.kill(ben);
-    // Another client writes the key, and the core has not come to hear of it.
-    server.keys.write(Write::Set(LOCK, token("cid", None)));
-    server.at(0);
-    assert_eq!(server.holder(), Some(("cid".to_owned(), None)));
 }
 
 type Release = fn(&mut Server) -> Result<bool, NotALock>;

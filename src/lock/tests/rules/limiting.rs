@@ -76,21 +76,6 @@ fn to_set_a_quarantine_begins_none() {
 }
 
 #[test]
-fn a_queue_takes_as_many_as_it_may() {
-    let mut server = server();
-    server.set_limits(|limits| limits.max_waiters = 2);
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    server.waits("cid", 100);
-    let forever = Patience::Forever;
-    let full = server.acquire(LOCK, "dot", 100, forever);
-    assert_eq!(full, Err(Refusal::QueueFull));
-    assert_eq!(server.queue(LOCK).len(), 2);
-    server.unblock(ben);
-    server.waits("dot", 100);
-}
-
-#[test]
 fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count() {
     let mut server = server();
     server.set_limits(|limits| {

@@ -2,7 +2,6 @@
 
 use super::super::simulated::name;
 use super::*;
-use crate::lock::stats::Remembered;
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 const LEASE: Ms = 1000;
@@ -265,59 +264,6 @@ fn a_release_withdraws_the_wait_and_an_earlier_client_still_hears_that_it_was_re
     assert_eq!(server.told.get(&again), Some(&Told::TimedOut));
     server.at(0);
     assert_eq!(server.locks.remembered().waiters, 1);
-}
-
-#[test]
-fn what_becomes_of_an_earlier_client_does_not_touch_the_wait() {
-    let fates: [(&str, Fate); 4] = [
-        ("killed", Server::kill),
-        ("killed at the end of the turn", Server::doom),
-        ("unblocked", Server::unblock),
-        ("unblocked with an error", Server::unblock_by_error),
-    ];
-    for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
-        for (fate, befall) in fates {
-            let mut server = server_like(Flavour { answers, ..Flavour::default() });
-            server.gets("eve", 50_000);
-            let ann = server.queues(&[LOCK], forever(alone("ann")));
-            let again = server.queues(&[LOCK], forever(alone("ann")));
-            befall(&mut server, ann);
-            server.turn();
-            server.at(1);
-            assert_eq!(server.queue(LOCK), [ann], "{fate}, {answers:?}");
-            server.release(LOCK, "eve").unwrap();
-            server.turn();
-            assert!(server.was_granted(again).is_some(), "{fate}, {answers:?}");
-            assert_eq!(server.happened().offences, [""; 0]);
-        }
-    }
-}
-
-#[test]
-fn a_client_that_was_killed_before_its_wait_was_taken_over_leaves_a_new_wait() {
-    let (mut server, ann, ben) = ann_waits();
-    server.kill(ann);
-    let again = server.queues(&[LOCK], forever(alone("ann")));
-    assert_eq!(server.queue(LOCK), [ben, again], "the other was gone");
-}
-
-#[test]
-fn a_hundred_take_overs_are_one_wait_and_leave_nothing() {
-    let (mut server, ann, ben) = ann_waits();
-    let mut last = ann;
-    for _ in 0..100 {
-        last = server.queues(&[LOCK], forever(alone("ann")));
-    }
-    assert_eq!(server.queue(LOCK), [ann, ben]);
-    server.turn();
-    assert_eq!(served_next(&mut server), "ann");
-    assert!(server.was_granted(last).is_some());
-    assert_eq!(served_next(&mut server), "ben");
-    server.release(LOCK, "ben").unwrap();
-    server.release(OTHER, "eve").unwrap();
-    server.at(1);
-    assert_eq!(server.locks.remembered(), Remembered::default());
-    assert!(server.keys.keys.is_empty());
 }
 
 #[test]

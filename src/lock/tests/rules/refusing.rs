@@ -86,40 +86,6 @@ fn where_no_client_waits_nothing_is_put_off_that_writes_no_key() {
 }
 
 #[test]
-fn a_grant_that_no_client_heard_of_is_given_back_when_that_is_possible_again() {
-    for forbid in [pause, close] {
-        let mut server = late_server();
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.kill(ben);
-        forbid(&mut server);
-        server.at(20);
-        assert_eq!(server.holder(), held("ben", 100));
-        server.keys.paused = false;
-        server.keys.closed.clear();
-        server.at(40);
-        assert_eq!(server.holder(), None);
-    }
-}
-
-#[test]
-fn what_is_put_off_is_asked_anew_when_it_is_done() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    server.release(LOCK, "ann").unwrap();
-    server.kill(ben);
-    close(&mut server);
-    server.at(20);
-    // In the meantime its owner has asked.
-    assert!(server.check(LOCK, "ben").unwrap().is_some());
-    server.keys.closed.clear();
-    server.at(40);
-    assert_eq!(server.holder(), held("ben", 100));
-}
-
-#[test]
 fn a_pause_does_not_last_longer_because_the_clock_is_set_back() {
     let (mut server, ben) = refused(pause);
     server.keys.paused = false;

@@ -31,27 +31,6 @@ fn they_are_written_in_the_order_in_which_they_are_named() {
 }
 
 #[test]
-fn none_is_taken_while_one_is_held() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ann"));
-    written(&mut server);
-    assert_eq!(server.asks(&BOTH, alone("ben")), Ok(Acquired::Busy));
-    assert_eq!(written(&mut server), []);
-}
-
-#[test]
-fn one_that_waits_stands_in_the_queue_of_each() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ann"));
-    let ben = server.queues(&BOTH, alone("ben"));
-    for (lock, owner) in BOTH.into_iter().zip(["cid", "eve"]) {
-        let behind = server.queues(&[lock], alone(owner));
-        assert_eq!(server.queue(lock), [ben, behind], "{lock:?}");
-    }
-    assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
-}
-
-#[test]
 fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
@@ -66,18 +45,6 @@ fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
     for lock in BOTH {
         assert_eq!(owner_of(&server, lock).unwrap(), "cid");
     }
-}
-
-#[test]
-fn a_queue_that_moved_up_because_all_were_granted_is_served() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    let ben = server.queues(&BOTH, sharing("ben"));
-    let cid = server.queues(&[OTHER], sharing("cid"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(ben).is_some());
-    assert!(server.was_granted(cid).is_some());
 }
 
 #[test]
@@ -110,40 +77,6 @@ fn it_cannot_be_starved() {
         }
     }
     assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_retry_gives_the_same_number() {
-    let mut server = server();
-    let number = server.takes(&BOTH, alone("ann"));
-    assert_eq!(server.takes(&BOTH, alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER, LOCK], alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
-}
-
-#[test]
-fn what_an_owner_holds_already_counts_as_available() {
-    let mut server = server();
-    let before = server.takes(&[LOCK], alone("ann"));
-    let number = server.takes(&BOTH, alone("ann"));
-    assert!(number > before);
-    assert_eq!(server.takes(&[LOCK], alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
-}
-
-#[test]
-fn what_an_owner_holds_already_stays_held_while_it_waits_for_the_rest() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    let cid = server.queues(&[LOCK], alone("cid"));
-    assert_eq!(server.renew(LOCK, "ann", 200), Ok(true));
-    server.release(OTHER, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
-    assert_eq!(server.queue(LOCK), [cid]);
 }
 
 #[test]
@@ -198,17 +131,6 @@ fn nothing_is_released_or_renewed_if_one_is_no_lock() {
     assert_eq!(server.release_all(&BOTH, "ann"), Err(NotALock));
     assert_eq!(server.renew_all(&BOTH, "ann", 500), Err(NotALock));
     assert_eq!(server.holder(), held("ann", 100));
-}
-
-#[test]
-fn renewing_several_is_all_or_nothing() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    assert_eq!(server.renew_all(&BOTH, "ann", 300), Ok(true));
-    assert_eq!(server.holders_of(OTHER), all([("ann", 300)]));
-    server.release(OTHER, "ann").unwrap();
-    assert_eq!(server.renew_all(&BOTH, "ann", 500), Ok(false));
-    assert_eq!(server.holder(), held("ann", 300));
 }
 
 #[test]

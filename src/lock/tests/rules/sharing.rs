@@ -3,8 +3,6 @@
 use super::*;
 use crate::lock::{LAST_MS, Left, SHARED_MARKER, Share};
 
-const BOTH: [(&str, Ms); 2] = [("ann", 100), ("ben", 30)];
-
 /// `ann` shares the lock for 100 ms, `ben` for 30.
 fn shared() -> Server {
     let mut server = server();
@@ -28,14 +26,6 @@ fn a_shared_lock_is_a_sorted_set_with_a_marker() {
     assert_eq!(written(&mut server), [begins, ends]);
     server.release(LOCK, "ann").unwrap();
     assert_eq!(written(&mut server), [Write::Del(LOCK)]);
-}
-
-#[test]
-fn a_short_reader_never_shortens_the_others() {
-    let server = shared();
-    assert_eq!(server.holders_of(LOCK), all(BOTH));
-    let key = server.keys.get(LOCK).unwrap();
-    assert_eq!(key.deadline, Some(START + 100));
 }
 
 #[test]
@@ -82,23 +72,6 @@ fn a_share_is_not_written_over_an_expired_string() {
 }
 
 #[test]
-fn an_expired_permit_is_free_for_who_asks_before_the_timer_rings() {
-    let mut server = shared();
-    server.lags_until(31);
-    server.takes(&[LOCK], limited("cid", 2));
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("cid", 131)]));
-}
-
-#[test]
-fn a_limit_belongs_to_the_request() {
-    let mut server = server();
-    server.takes(&[LOCK], limited("ann", 1));
-    assert_eq!(server.asks(&[LOCK], limited("ben", 1)), Ok(Acquired::Busy));
-    server.takes(&[LOCK], limited("ben", 2));
-    server.takes(&[LOCK], sharing("cid"));
-}
-
-#[test]
 fn a_reader_that_comes_after_a_waiting_writer_waits_behind_it() {
     let mut server = shared();
     let cid = server.waits("cid", 10);
@@ -108,23 +81,6 @@ fn a_reader_that_comes_after_a_waiting_writer_waits_behind_it() {
     server.turn();
     assert!(server.was_granted(cid).is_some());
     assert_eq!(server.was_granted(dot), None);
-}
-
-#[test]
-fn readers_at_the_head_are_granted_together() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let readers = ["ben", "cid", "dot"].map(|owner| server.queues(&[LOCK], sharing(owner)));
-    let writer = server.waits("eve", 10);
-    let behind = server.queues(&[LOCK], sharing("fay"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(readers.iter().all(|&one| server.was_granted(one).is_some()));
-    let mut numbers = readers.map(|one| server.was_granted(one));
-    assert!(numbers.is_sorted(), "in their order: {numbers:?}");
-    numbers.sort_unstable();
-    assert!(numbers.windows(2).all(|two| two[0] != two[1]));
-    assert_eq!(server.queue(LOCK), [writer, behind]);
 }
 
 #[test]
@@ -142,18 +98,6 @@ fn a_crowd_of_readers_is_told_in_portions() {
     assert!((1..=50).contains(&at_once), "{at_once}");
     server.at(50);
     assert_eq!(server.told.len(), 1000);
-}
-
-#[test]
-fn one_that_waits_for_a_permit_is_not_overtaken_by_one_that_asks_for_less() {
-    let mut server = shared();
-    let cid = server.queues(&[LOCK], limited("cid", 2));
-    let dot = server.queues(&[LOCK], sharing("dot"));
-    server.at(0);
-    assert_eq!(server.queue(LOCK), [cid, dot]);
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some() && server.was_granted(dot).is_some());
 }
 
 #[test]

@@ -22,18 +22,6 @@ fn by_hand(server: &mut Server, owner: Owner) {
 }
 
 #[test]
-fn the_only_holder_has_the_lock_alone_at_once_by_a_new_number() {
-    for patience in [Patience::Try, Patience::Forever] {
-        let mut server = server();
-        let shared = server.takes(&[LOCK], sharing("ann"));
-        let alone = server.takes(&[LOCK], Plea { ttl: 20, patience, ..alone("ann") });
-        assert!(alone > shared);
-        assert_eq!(server.holder(), held("ann", 100), "the later deadline");
-        assert_eq!(server.gets("ann", 20), alone);
-    }
-}
-
-#[test]
 fn beside_another_sharer_a_try_is_busy_and_one_that_would_wait_is_refused() {
     let mut server = shared();
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
@@ -99,21 +87,6 @@ fn an_owner_whose_place_for_another_lock_sleeps_is_not_upgraded() {
     let sleeps = server.report(OTHER).unwrap().unwrap().waiters[0].place.unwrap().asleep;
     assert!(sleeps);
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-}
-
-#[test]
-fn a_wait_is_over_when_its_owner_comes_to_share_what_it_wants_alone() {
-    for locks in [&[LOCK][..], &[LOCK, OTHER], &[OTHER, LOCK]] {
-        let mut server = server();
-        server.takes(&[OTHER], alone("eve"));
-        server.takes(&[LOCK], sharing("ben"));
-        let ann = server.queues(locks, alone("ann"));
-        by_hand(&mut server, "ann");
-        server.at(1);
-        assert_eq!(server.told.get(&ann), Some(&Told::NoUpgrade), "{locks:?}");
-        assert!(server.check(LOCK, "ann").unwrap().is_some(), "it keeps the share");
-        assert!(server.queue(LOCK).is_empty());
-    }
 }
 
 #[test]

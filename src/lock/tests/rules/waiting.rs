@@ -4,32 +4,6 @@ use super::*;
 use crate::lock::tests::simulated::name;
 
 #[test]
-fn waiters_are_served_in_the_order_in_which_they_came() {
-    let mut server = server();
-    let mut last = server.gets("ann", 10);
-    let waiters = ["ben", "cid", "dot"].map(|owner| (owner, server.waits(owner, 10)));
-    let mut holder = "ann";
-    for (owner, ticket) in waiters {
-        assert_eq!(server.release(LOCK, holder), Ok(true));
-        server.turn();
-        let number = server.was_granted(ticket).expect("it is its turn");
-        assert!(number > last);
-        (holder, last) = (owner, number);
-    }
-}
-
-#[test]
-fn no_client_overtakes_those_who_wait() {
-    let mut server = late_server();
-    server.gets("ann", 10);
-    server.waits("ben", 10);
-    server.lags_until(11);
-    // The timer has not rung, and the lock is free to look at.
-    assert_eq!(server.acquire(LOCK, "cid", 10, Patience::Try), Ok(Acquired::Busy));
-    assert_eq!(server.holder(), held("ben", 21));
-}
-
-#[test]
 fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     let mut server = server();
     server.gets("ann", 100);
@@ -38,23 +12,6 @@ fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     server.gets("cid", 10);
     server.turn();
     assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-}
-
-#[test]
-fn a_client_that_is_unblocked_leaves_the_queue() {
-    let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
-    for fate in fates {
-        let mut server = server();
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 10);
-        let cid = server.waits("cid", 10);
-        fate(&mut server, ben);
-        assert_eq!(server.queue(LOCK), [cid]);
-        fate(&mut server, cid);
-        server.tick();
-        assert!(server.locks.is_idle());
-        assert_eq!(server.due(), None);
-    }
 }
 
 #[test]
@@ -146,20 +103,6 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
     }
     server.turn();
     assert_eq!((ticks, server.told.len()), (5, 600));
-}
-
-#[test]
-fn a_replica_sends_away_a_client_that_still_waits() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 10);
-    server.demote(false);
-    server.turn();
-    assert_eq!(server.told.get(&ben), Some(&Told::SentAway));
-    assert_eq!(server.due(), None, "a replica has nothing to do");
-    server.lags_until(150);
-    server.promote();
-    server.gets("cid", 10);
 }
 
 #[test]
