@@ -6,7 +6,6 @@ mod back;
 mod forward;
 mod missing;
 mod others;
-mod over;
 mod places;
 mod returns;
 mod taken;

@@ -354,28 +354,6 @@ fn nothing_is_granted_while_the_cluster_is_down() {
 }
 
 #[test]
-fn a_lock_that_expires_in_a_cluster_that_is_down_is_not_granted() {
-    let cluster =
-        Cluster::with(3, |setup| setup.append_only().config("cluster-allow-reads-when-down yes"));
-    let mut client = cluster.client(0);
-    let key = cluster.key_on(0, "k");
-    cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
-    cluster.node(2).pause();
-    // The hold ends within a moment after the cluster went down, or a moment before.
-    eventually("the cluster is down", || {
-        cmd!(client, "LOCK.RENEW", key, "a", 300).is_error("CLUSTERDOWN")
-    });
-    eventually("the hold is over", || cmd!(client, "GET", key).is_nil());
-    let refused = cmd!(client, "LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0);
-    assert!(refused.is_error("CLUSTERDOWN"), "{refused:?}");
-    cluster.node(2).resume();
-    eventually("the cluster is well again", || {
-        !cmd!(client, "LOCK.ACQUIRE", key, "d", LONG).is_error("CLUSTERDOWN")
-    });
-    assert_eq!(cmd!(client, "GET", key), "d");
-}
-
-#[test]
 fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
     let mut cluster = Cluster::start(2);
     let key = cluster.key_on(0, "k");
@@ -418,37 +396,6 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
         let path = cluster.node(to).module_path();
         assert_eq!(cmd!(cluster.client(from), "MODULE", "LOAD", path), "OK");
     }
-}
-
-#[test]
-fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
-    // Three masters: two of them are a majority that can call the third one dead.
-    let mut cluster = Cluster::start(3);
-    let key = cluster.key_on(0, "k");
-    let heir = cluster.add_replica_of(0, Setup::new());
-    let last = cluster.client(0).acquire(&key, "a");
-    let mut waiter = cluster.node(0).waiter_for(&key, "b");
-    let deadline = cmd!(cluster.client(0), "PEXPIRETIME", key).int();
-    cluster.node(heir).wait_until_in_sync_with(cluster.node(0));
-    cluster.node(0).kill_9();
-    waiter.wait_until_closed();
-    cluster.node(heir).wait_for_role(Role::Master);
-    let mut client = cluster.client(heir);
-    eventually("the cluster is well again", || cmd!(client, "LOCK.RENEW", key, "none", LONG) == 0);
-    assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
-    // The waiters ask the new master, and wait there.
-    let mut waiter = cluster.node(heir).waiter_for(&key, "b");
-    let fence = client.acquire(&key, "a");
-    assert!(fence > last, "{fence} after {last}");
-    client.release(&key, "a");
-    assert!(waiter.answer().fence() > fence);
-
-    cluster.node(0).restart();
-    cluster.node(0).wait_for_role(Role::Replica);
-    cluster.node(0).wait_until_in_sync_with(cluster.node(heir));
-    let answer = cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "c", LONG);
-    assert!(answer.is_error("MOVED"), "{answer:?}");
-    assert_eq!(client.holder(&key), "b");
 }
 
 impl Cluster {

@@ -10,14 +10,6 @@ fn state(client: &mut Client, key: &str) -> (Value, Value) {
     (cmd!(client, "DUMP", key), cmd!(client, "PEXPIRETIME", key))
 }
 
-/// The ttl of a key, which must be within a minute below this.
-#[track_caller]
-fn assert_ttl(client: &mut Client, key: impl Arg, about: u64) {
-    let left = cmd!(client, "PTTL", key).int();
-    let about = i64::try_from(about).unwrap();
-    assert!((about - 60_000 + 1..=about).contains(&left), "{left}, not about {about}");
-}
-
 #[test]
 fn a_free_lock_is_acquired_and_stands_in_its_key_as_set_nx_px_leaves_it() {
     let server = Server::start();
@@ -25,7 +17,7 @@ fn a_free_lock_is_acquired_and_stands_in_its_key_as_set_nx_px_leaves_it() {
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();
     assert_eq!(cmd!(client, "TYPE", "k"), "string");
     assert_eq!(client.holder("k"), "a");
-    assert_ttl(&mut client, "k", LONG);
+    client.assert_ttl("k", LONG);
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
     assert_eq!(cmd!(client, "SET", "k", "b", "NX", "PX", LONG), Value::Nil);
     assert_eq!(client.holder("k"), "a");
@@ -50,10 +42,10 @@ fn a_retry_gets_the_same_number_and_the_later_end() {
         assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline, "never shortened");
     }
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 300_000), fence);
-    assert_ttl(&mut client, "k", 300_000);
+    client.assert_ttl("k", 300_000);
     // From another connection too: the owner counts.
     assert_eq!(cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", 400_000), fence);
-    assert_ttl(&mut client, "k", 400_000);
+    client.assert_ttl("k", 400_000);
     client.release("k", "a");
     assert!(client.acquire("k", "a") > fence);
 }
@@ -186,13 +178,13 @@ fn a_hold_by_set_nx_is_a_hold() {
         client.release("other", "x");
         let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 100_000).fence();
         assert!(fence > before);
-        assert_ttl(&mut client, "k", if expires { LONG } else { 100_000 });
+        client.assert_ttl("k", if expires { LONG } else { 100_000 });
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 1), fence);
         assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["fence"], fence);
 
         take(&mut client);
         assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 100_000), 1);
-        assert_ttl(&mut client, "k", 100_000);
+        client.assert_ttl("k", 100_000);
         assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
         assert_eq!(cmd!(client, "EXISTS", "k"), 0);
     }
@@ -276,7 +268,7 @@ fn what_is_no_lock_is_refused_and_left_as_it_was() {
             let before = state(&mut client, "k");
             assert!(!before.0.is_nil(), "{case}");
             for command in commands(
-                "LOCK.ACQUIRE k a 9000; LOCK.ACQUIRE k * 9000; LOCK.ACQUIRE k a 9000 BLOCK 0;
+                "LOCK.ACQUIRE k a 9000; LOCK.ACQUIRE k * 9000; LOCK.ACQUIRE k a 9000 BLOCK 0; LOCK.ACQUIRE k a 9000 QUEUE 9;
                 LOCK.ACQUIRE k a 9000 SHARED; LOCK.ACQUIRE k a 9000 LIMIT 5 BLOCK 0;
                 LOCK.ACQUIRE k a 9000 SESSION; LOCK.RELEASE k a; LOCK.RENEW k a 9000; LOCK.CHECK k a;
                 LOCK.GUARD k a PING; LOCK.BREAK k FORCE; LOCK.MACQUIRE 1 k a 9000; LOCK.MRELEASE 1 k a;

@@ -15,14 +15,6 @@ fn waiting(key: impl Arg, owner: impl Arg, more: &str) -> Command {
     command
 }
 
-/// A grant that must be had at once; more words may follow.
-#[track_caller]
-fn take(client: &mut Client, key: &str, owner: &str, more: &str) -> i64 {
-    let mut command = args!["LOCK.ACQUIRE", key, owner, LONG];
-    command.extend(more.split_whitespace().map(|word| word.as_bytes().to_vec()));
-    client.run(&command).fence()
-}
-
 /// The words behind DEADLOCK, which this must be the answer to.
 #[track_caller]
 fn refused(client: &mut Client, command: &Command) -> String {

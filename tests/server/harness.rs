@@ -8,74 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 #[test]
-fn an_answer_is_kept_as_it_came() {
-    let server = Server::without_module();
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "SET", b"\xff\r\n\0", "v"), "OK");
-    assert_eq!(cmd!(client, "GET", b"\xff\r\n\0"), "v");
-    assert_eq!(cmd!(client, "INCRBY", "n", 41), 41);
-    assert_eq!(cmd!(client, "GET", "none"), Value::Nil);
-    assert_eq!(cmd!(client, "BLPOP", "none", 0.01), Value::NilArray);
-    assert_eq!(cmd!(client, "MGET", "n", "n"), ["41", "41"]);
-    assert!(cmd!(client, "INCR", b"\xff\r\n\0").is_error("ERR value is not an integer"));
-    assert_eq!(cmd!(client, "HSET", "h", "field", 7), 1);
-    assert_eq!(cmd!(client, "HGETALL", "h")["field"], "7");
-
-    client.hello3();
-    assert_eq!(cmd!(client, "GET", "none"), Value::Null);
-    let hash = cmd!(client, "HGETALL", "h");
-    assert!(matches!(hash, Value::Map(_)), "{hash:?}");
-    assert_eq!(hash["field"], "7");
-    assert_eq!(hash.field("other"), None);
-}
-
-#[test]
-fn a_pipeline_is_answered_in_order() {
-    let server = Server::without_module();
-    let mut client = server.client();
-    client.select(3);
-    let answers = client.pipeline(&[
-        args!["SET", "k", 1],
-        args!["INCR", "k"],
-        args!["LPUSH", "k", "x"],
-        args!["GET", "k"],
-    ]);
-    assert_eq!(answers[1], 2);
-    assert!(answers[2].is_error("WRONGTYPE"));
-    assert_eq!(answers[3], "2");
-    assert_eq!(cmd!(server.client(), "GET", "k"), Value::Nil);
-}
-
-#[test]
-fn a_waiter_is_seen_blocked_and_answered_later() {
-    let server = Server::without_module();
-    let mut waiter = server.waiter(&args!["BLPOP", "list", 0]);
-    assert!(waiter.no_answer_yet());
-    server.wait_for_blocked_clients(1);
-
-    let pushed = Instant::now();
-    cmd!(server.client(), "RPUSH", "list", "x");
-    let (answer, arrived) = waiter.timed_answer();
-    assert_eq!(answer, ["list", "x"]);
-    assert!(arrived > pushed);
-    server.wait_for_blocked_clients(0);
-}
-
-#[test]
-fn a_waiter_can_vanish_in_each_way() {
-    let server = Server::without_module();
-    server.waiter(&args!["BLPOP", "list", 0]).close();
-    server.wait_for_blocked_clients(0);
-    server.waiter(&args!["BLPOP", "list", 0]).reset();
-    server.wait_for_blocked_clients(0);
-
-    let mut killed = server.waiter(&args!["BLPOP", "list", 0]);
-    assert_eq!(cmd!(server.client(), "CLIENT", "KILL", "ID", killed.id()), 1);
-    killed.wait_until_closed();
-    server.wait_for_blocked_clients(0);
-}
-
-#[test]
 #[should_panic(expected = "expected to wait, got")]
 fn a_waiter_that_is_answered_at_once_fails_the_test() {
     let server = Server::without_module();
@@ -115,38 +47,6 @@ fn a_server_that_crashed_fails_its_test() {
     let text = *dropped.unwrap_err().downcast::<String>().unwrap();
     assert!(text.contains("the server crashed"), "{text}");
     assert!(text.contains("BUG REPORT"), "{text}");
-}
-
-#[test]
-fn a_paused_server_answers_when_it_is_resumed() {
-    let server = Server::without_module();
-    let mut client = server.client();
-    server.pause();
-    client.send(&["PING"]);
-    assert!(client.no_answer_yet());
-    assert!(server.is_alive());
-    server.resume();
-    assert_eq!(client.answer(), "PONG");
-}
-
-#[test]
-fn a_killed_server_starts_again_on_its_data_and_port() {
-    let server = Server::with().without_module().append_only().start();
-    let port = server.port();
-    assert_eq!(cmd!(server.client(), "SET", "k", "v"), "OK");
-    server.kill_9();
-    assert!(!server.is_alive());
-    server.restart();
-    assert_eq!(server.port(), port);
-    assert_eq!(cmd!(server.client(), "GET", "k"), "v");
-
-    server.restart_as(|setup| setup.config("maxclients 77"));
-    assert_eq!(cmd!(server.client(), "GET", "k"), "v");
-    assert_eq!(cmd!(server.client(), "CONFIG", "GET", "maxclients")["maxclients"], "77");
-
-    server.shutdown_nosave();
-    let heir = Server::with().without_module().append_only().data_of(&server).start();
-    assert_eq!(cmd!(heir.client(), "GET", "k"), "v");
 }
 
 /// The time by the server's own `TIME`, in milliseconds.
@@ -241,22 +141,6 @@ fn replicas_and_nodes_of_a_cluster_stay_linked_when_their_clocks_are_stepped() {
 }
 
 #[test]
-fn the_append_only_file_can_be_read() {
-    let server = Server::with().without_module().append_only().start();
-    let mut client = server.client();
-    cmd!(client, "SET", "k", "v", "PXAT", 4_000_000_000_000_i64);
-    assert!(server.aof_text().contains("4000000000000"));
-    assert_eq!(server.aof_commands(), ["SELECT 0", "SET k v PXAT 4000000000000"]);
-    let answer = cmd!(client, "BGREWRITEAOF");
-    assert!(!answer.is_error(""), "{answer:?}");
-    eventually("the rewrite is over", || {
-        server.info("aof_rewrite_in_progress") == "0"
-            && server.info("aof_last_bgrewrite_status") == "ok"
-            && server.aof_commands().iter().any(|line| line.starts_with("PEXPIREAT"))
-    });
-}
-
-#[test]
 fn a_failed_start_shows_the_log() {
     let log = Server::with().without_module().config("maxmemory nonsense").fail_to_start();
     assert!(log.contains("maxmemory nonsense"), "{log}");
@@ -268,73 +152,6 @@ fn a_start_on_a_taken_port_is_seen_and_another_port_is_tried() {
     let log = Server::with().without_module().port(first.port()).fail_to_start();
     assert!(log.contains("Address already in use"), "{log}");
     assert_ne!(Server::without_module().port(), first.port());
-}
-
-#[test]
-fn a_replica_syncs_and_is_promoted() {
-    let master = Server::without_module();
-    let mut client = master.client();
-    cmd!(client, "SET", "before", 1);
-    let replica = master.replica_without_module();
-    assert_eq!(replica.role(), Role::Replica);
-    cmd!(client, "SET", "after", 2);
-    replica.wait_until_in_sync_with(&master);
-    let both = cmd!(replica.client(), "MGET", "before", "after");
-    assert_eq!(both, ["1", "2"]);
-
-    replica.promote();
-    replica.wait_for_role(Role::Master);
-    master.follow(&replica);
-    master.wait_for_role(Role::Replica);
-    master.wait_until_in_sync_with(&replica);
-}
-
-#[test]
-fn a_cluster_of_two_sends_clients_to_the_right_node() {
-    let cluster = Cluster::with(2, Setup::without_module);
-    let key = cluster.key_on(1, "key");
-    let slot = cluster.slot_of(&key);
-    assert_eq!(cmd!(cluster.client(1), "SET", &key, "v"), "OK");
-    let answer = cmd!(cluster.client(0), "GET", &key);
-    let port = cluster.node(1).port();
-    assert_eq!(answer.error(), format!("MOVED {slot} 127.0.0.1:{port}"));
-
-    cluster.set_importing(slot, 1, 0);
-    cluster.set_migrating(slot, 1, 0);
-    assert_eq!(cmd!(cluster.client(1), "GET", &key), "v");
-    assert_eq!(cluster.migrate_key(&key, 1, 0), "OK");
-    assert!(cmd!(cluster.client(1), "GET", &key).is_error("ASK"));
-    cluster.set_slot_owner(slot, 1, 0);
-    assert_eq!(cluster.index_of(&key), 0);
-    assert_eq!(cmd!(cluster.client(0), "GET", &key), "v");
-    assert!(cmd!(cluster.client(1), "GET", &key).is_error("MOVED"));
-
-    cluster.move_slot_of(&key, 1);
-    assert_eq!(cmd!(cluster.node_of(&key).client(), "GET", &key), "v");
-    assert_eq!(cluster.index_of(&key), 1);
-}
-
-#[test]
-fn a_cluster_replica_takes_over() {
-    let mut cluster = Cluster::with(2, Setup::without_module);
-    let key = cluster.key_on(0, "key");
-    cmd!(cluster.client(0), "SET", &key, "v");
-    let heir = cluster.add_replica_of(0, Setup::new().without_module());
-    assert_eq!(cmd!(cluster.client(heir), "CLUSTER", "FAILOVER"), "OK");
-    cluster.node(heir).wait_for_role(Role::Master);
-    cluster.node(0).wait_for_role(Role::Replica);
-    cluster.wait_until_ok();
-    assert_eq!(cluster.index_of(&key), heir);
-    assert_eq!(cmd!(cluster.client(heir), "GET", &key), "v");
-}
-
-#[test]
-fn versions_are_told_apart() {
-    let server = Server::without_module();
-    let version = server.version();
-    assert!(version.is_at_least((7, 0), (7, 2)), "{version:?}");
-    assert!(!version.is_at_least((99, 0), (99, 0)), "{version:?}");
-    assert_eq!(version.is_valkey(), version.kind == Kind::Valkey);
 }
 
 #[test]

@@ -18,7 +18,6 @@ mod commands;
 mod conditions;
 mod deadlock;
 mod described;
-mod elsewhere;
 mod fuzz;
 mod guard;
 mod harness;

@@ -65,12 +65,6 @@ fn totals(client: &mut Client) -> BTreeMap<String, i64> {
         .collect()
 }
 
-/// One field of `INFO lock` that is a number.
-#[track_caller]
-fn gauge(client: &mut Client, name: &str) -> u64 {
-    client.info("lock")[name].parse().unwrap()
-}
-
 fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }

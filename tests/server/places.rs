@@ -56,10 +56,3 @@ fn no_more_messages(server: &Server, listener: &mut Client, channel: &str) {
 fn counter(client: &mut Client, name: &str) -> i64 {
     client.info("lock")[&format!("lock_{name}")].parse().unwrap()
 }
-
-/// A command as a script runs it.
-fn in_lua(command: &[Vec<u8>]) -> Command {
-    let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0];
-    script.extend_from_slice(command);
-    script
-}

@@ -150,25 +150,3 @@ fn a_waiter_of_a_deleted_user_passes_the_lock_on() {
     next.answer().fence();
     assert_eq!(client.holder("k"), "next");
 }
-
-#[test]
-fn many_waiters_without_rights_are_told_so_and_the_last_has_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    allow(&mut client, "eve");
-    client.acquire("k", "a");
-    let mut many: Vec<_> = (0..600)
-        .map(|number| {
-            let command = args!["LOCK.ACQUIRE", "k", format!("w{number}"), LONG, "BLOCK", 0];
-            waiter_of(&server, "eve", &command)
-        })
-        .collect();
-    let mut last = server.waiter_for("k", "last");
-    change(&mut client, "eve", &["resetkeys"]);
-    client.release("k", "a");
-    for waiter in &mut many {
-        assert_eq!(waiter.answer(), Value::Error(NO_KEY.to_owned()));
-    }
-    last.answer().fence();
-    assert_eq!(client.holder("k"), "last");
-}

@@ -25,54 +25,6 @@ fn memory_is_back_where_it_was_after_many_contended_rounds() {
     assert!(after <= before + SLACK, "{rounds} rounds: {before} bytes before, {after} after");
 }
 
-/// One of a crowd that shares a lock stays, so the key never goes.
-#[test]
-fn shares_that_others_take_out_leave_nothing_beside_one_that_stays() {
-    const ROUNDS: usize = 20_000;
-    let out: [(&str, Command); 4] = [
-        ("ZREM", args!["ZREM", "k", "OWNER"]),
-        ("ZPOPMIN", args!["ZPOPMIN", "k"]),
-        ("ZREMRANGEBYRANK", args!["ZREMRANGEBYRANK", "k", 0, 0]),
-        ("GUARD", args!["LOCK.GUARD", "k", "OWNER", "ZREM", "k", "OWNER"]),
-    ];
-    let server = (Server::with().config("slowlog-max-len 0")).config("latency-tracking no").start();
-    let mut client = server.client();
-    for (how, out) in out {
-        cmd!(client, "LOCK.ACQUIRE", "k", "stays", 2 * LONG, "SHARED").fence();
-        let mut go_round = |rounds: usize| {
-            for first in (0..rounds).step_by(BATCH) {
-                let mut commands = Vec::new();
-                for number in first..first + BATCH {
-                    let owner = format!("owner-{number}");
-                    let mut comes = args!["LOCK.ACQUIRE", "k", owner, LONG, "SHARED"];
-                    if number % 2 == 0 {
-                        comes.extend(args!["SESSION"]);
-                    }
-                    commands.push(comes);
-                    let word = |word: &Vec<u8>| match word.as_slice() {
-                        b"OWNER" => owner.clone().into_bytes(),
-                        _ => word.clone(),
-                    };
-                    commands.push(out.iter().map(word).collect());
-                }
-                let answers = client.pipeline(&commands);
-                assert!(answers[0].int() > 0 && !answers[1].is_error(""), "{answers:?}");
-            }
-            let info = client.info("everything");
-            let holds: usize = info["lock_memory_holds"].parse().unwrap();
-            assert!(holds < 20, "{how}: {holds} holds");
-            info["used_memory"].parse::<usize>().unwrap()
-        };
-        let before = go_round(1000);
-        let after = go_round(ROUNDS);
-        println!("{how}: {before} bytes before, {after} after");
-        assert!(after <= before + SLACK, "{how}: {before} bytes before, {after} after");
-        assert_eq!(client.sharers("k"), ["stays"]);
-        client.release("k", "stays");
-        assert_eq!(client.info("lock_memory")["lock_memory_holds"], "0", "{how}");
-    }
-}
-
 /// So many rounds by eight clients, which get into each other's way; beside them there are waits that
 /// time out, waiters that die, and holds that end with their connections.
 fn go_round(server: &Server, rounds: usize) {

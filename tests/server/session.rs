@@ -270,24 +270,6 @@ fn what_is_given_back_is_written_and_announced_as_the_native_commands_are() {
 }
 
 #[test]
-fn in_a_cluster_the_holds_of_one_connection_end_in_all_its_slots() {
-    let cluster = Cluster::start(2);
-    let mut client = cluster.client(0);
-    let mut observer = cluster.client(0);
-    let keys = ["one", "two", "three"].map(|prefix| cluster.key_on(0, prefix));
-    for key in &keys {
-        client.run(&tied(key, "a", &args![])).fence();
-    }
-    let mut waiter = cluster.node(0).waiter_for(&keys[1], "w");
-    client.close();
-    waiter.answer().fence();
-    for key in [&keys[0], &keys[2]] {
-        eventually("the hold is over", || cmd!(observer, "EXISTS", key) == 0);
-    }
-    assert_eq!(observer.holder(&keys[1]), "w");
-}
-
-#[test]
 fn a_connection_that_closes_while_it_waits_for_something_else_gives_its_lock_back() {
     let server = Server::start();
     let mut observer = server.client();

@@ -35,13 +35,6 @@ fn set(client: &mut Client, name: &str, value: impl Arg) {
     assert_eq!(cmd!(client, "CONFIG", "SET", &name, value), "OK");
 }
 
-/// A command as a script runs it.
-fn in_lua(command: &[Vec<u8>]) -> Command {
-    let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0];
-    script.extend_from_slice(command);
-    script
-}
-
 #[test]
 fn every_setting_has_its_default() {
     let server = Server::start();

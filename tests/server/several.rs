@@ -2,21 +2,12 @@
 //! they leave in the keys.
 
 mod cluster;
-mod crowd;
 mod rights;
 mod waiting;
 mod written;
 
-use crate::commands::{Mistakes, expire, integer, limit, owners, syntax, timeouts};
+use crate::commands::{Mistakes, expire, integer, owners, syntax};
 use crate::support::*;
-
-/// The milliseconds that this lock still lasts must be within a minute below this.
-#[track_caller]
-fn assert_ttl(client: &mut Client, key: &str, about: u64) {
-    let left = cmd!(client, "PTTL", key).int();
-    let about = i64::try_from(about).unwrap();
-    assert!((about - 60_000 + 1..=about).contains(&left), "{key}: {left}, not about {about}");
-}
 
 fn mrelease(keys: &[&str], owner: &str) -> Command {
     [counted("LOCK.MRELEASE", keys), args![owner]].concat()
@@ -41,7 +32,7 @@ fn all_are_acquired_by_one_number_and_stand_in_their_keys_as_set_nx_px_leaves_th
     for key in ["a", "b", "c"] {
         assert_eq!(cmd!(client, "TYPE", key), "string");
         assert_eq!(client.holder(key), "o");
-        assert_ttl(&mut client, key, LONG);
+        client.assert_ttl(key, LONG);
         assert_eq!(client.number_of(key), fence);
         assert!(cmd!(client, "LOCK.CHECK", key, "o").int() > 0);
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "p", LONG), Value::Nil);
@@ -81,7 +72,7 @@ fn from_one_to_64_locks_are_acquired_renewed_and_released_together() {
         assert_eq!(client.run(&macquire(&keys, "o")), fence);
         assert_eq!(client.run(&mrenew(&keys, "o", 2 * LONG)), 1);
         for key in [keys[0], keys[count / 2], keys[count - 1]] {
-            assert_ttl(&mut client, key, 2 * LONG);
+            client.assert_ttl(key, 2 * LONG);
             assert_eq!(client.number_of(key), fence);
         }
         assert_eq!(cmd!(client, "DBSIZE"), i64::try_from(count).unwrap(), "{count}");
@@ -196,43 +187,8 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
             all.get(&text, &format!("{name} 2 a b 600000 o"));
         }
     }
-    for (text, words) in [
-        (&syntax("there is no option \"NX\""), "NX"),
-        (&syntax("there is no option \"5\""), "SESSION SHARED BLOCK 0 5"),
-        (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK"),
-        (&syntax("BLOCK and QUEUE can't be used together"), "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0"),
-        (&syntax("SHARED and LIMIT can't be used together"), "LIMIT 1 SHARED | SHARED LIMIT 1"),
-        (&limit("0"), "LIMIT 0"),
-        (&limit("x"), "LIMIT x"),
-        (&limit("1001"), "LIMIT 1001"),
-    ] {
-        for words in each(words, '|') {
-            all.get(text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
-        }
-    }
-    for (text, words) in timeouts() {
-        all.get(&text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
-    }
+    all.get(&syntax("there is no option \"NX\""), "LOCK.MACQUIRE 2 a b o 600000 NX");
     all.change_nothing(&["a", "b"]);
-}
-
-#[test]
-fn owners_and_keys_may_be_any_bytes() {
-    let server = Server::start();
-    let mut client = server.client();
-    let keys: [&[u8]; 6] = [b"", b"\0", b"a\r\nb\xff", b"2", b"BLOCK", b"{"];
-    for owner in [&b"\0\r\n\xff"[..], b"BLOCK", b"0", &[b'9'; 1024]] {
-        let fence = client.acquire_all(&keys, owner);
-        assert_eq!(client.run(&macquire(&keys, owner)), fence);
-        let mut waiter = server.waiter_for_all(&keys, "w");
-        client.release_all(&keys, owner);
-        waiter.answer().fence();
-        for key in keys {
-            assert_eq!(client.holder(key), "w");
-        }
-        client.release_all(&keys, "w");
-    }
-    assert_eq!(cmd!(client, "DBSIZE"), 0);
 }
 
 #[test]

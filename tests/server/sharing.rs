@@ -116,60 +116,6 @@ fn no_more_than_lock_max_sharers_share_a_lock_and_one_more_waits_for_room() {
 }
 
 #[test]
-fn a_lock_that_more_share_than_may_lets_no_other_in_until_enough_have_gone() {
-    let server = Server::start();
-    let mut client = server.client();
-    for owner in ["a", "b", "c"] {
-        client.share("k", owner);
-    }
-    cmd!(client, "CONFIG", "SET", "lock.max-sharers", 2);
-    let mut reader = server.reader_for("k", "r");
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
-    assert!(cmd!(client, "LOCK.CHECK", "k", "c").int() > 0);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 3);
-    client.release("k", "a");
-    assert!(reader.still_waits());
-    client.release("k", "b");
-    reader.answer().fence();
-    assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 2);
-}
-
-#[test]
-fn a_writer_is_not_starved_by_readers() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.share("k", "first");
-    let mut writer = server.waiter_for("k", "w");
-    // Who comes after it waits behind it, and a try is told so at once.
-    let mut late = server.reader_for("k", "late");
-    for way in [args!["SHARED"], args!["LIMIT", 100], args![]] {
-        let command = [args!["LOCK.ACQUIRE", "k", "try", LONG], way].concat();
-        assert_eq!(client.run(&command), Value::Nil, "{command:?}");
-    }
-    assert_eq!(client.queue("k"), ["w", "late"]);
-    // Who shares it already may go on.
-    cmd!(client, "LOCK.ACQUIRE", "k", "first", 2 * LONG, "SHARED").fence();
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "first", LONG), 1);
-    assert!(writer.still_waits() && late.still_waits());
-    client.release("k", "first");
-    let fence = writer.answer().fence();
-    assert_eq!(client.holder("k"), "w");
-    assert!(late.still_waits());
-    client.release("k", "w");
-    assert!(late.answer().fence() > fence);
-    assert_eq!(client.sharers("k"), ["late"]);
-    // Readers who overlap without end, and a writer in the midst of them.
-    let mut writer = server.waiter_for("k", "w");
-    for number in 0..20 {
-        let owner = format!("r{number}");
-        let answer = cmd!(client, "LOCK.ACQUIRE", "k", owner, LONG, "SHARED");
-        assert_eq!(answer, Value::Nil);
-    }
-    client.release("k", "late");
-    writer.answer().fence();
-}
-
-#[test]
 fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     let server = Server::start();
     let mut client = server.client();
@@ -193,18 +139,4 @@ fn an_upgrade_is_granted_at_once_or_refused_in_words_that_say_what_to_do() {
     assert_eq!(client.run(&queue).error(), refusal, "a place is never an upgrade");
     assert!(client.run(&block).fence() > number);
     assert_eq!(cmd!(client, "GET", "k"), "a");
-}
-
-#[test]
-fn a_wait_whose_owner_is_given_a_share_by_hand_is_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.share("k", "b");
-    let mut waiter = server.waiter_for("k", "a");
-    let mut behind = server.reader_for("k", "c");
-    let score = cmd!(client, "ZSCORE", "k", "b").text();
-    cmd!(client, "ZADD", "k", score, "a");
-    assert!(waiter.answer().is_error("NOUPGRADE"));
-    behind.answer().fence();
-    assert_eq!(client.sharers("k"), ["a", "b", "c"]);
 }

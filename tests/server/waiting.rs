@@ -5,6 +5,7 @@ mod unblocked;
 
 use crate::support::*;
 use std::process;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const A_MOMENT: Duration = Duration::from_millis(100);
@@ -413,4 +414,34 @@ fn the_module_is_not_unloaded_in_the_command_that_has_still_to_call_it() {
     assert!(answers[3][1].is_error("ERR"), "{answers:?}");
     eventually("the module can be unloaded", || cmd!(client, "MODULE", "UNLOAD", "lock") == "OK");
     assert_eq!(cmd!(client, "PING"), "PONG");
+}
+
+/// In Redisson a release between a waiter's last look at the lock and its subscription woke no client, and the
+/// waiter slept on beside a free lock.
+#[test]
+fn redisson_5761_a_release_in_the_moment_of_the_wait_wakes_the_waiter() {
+    const ROUNDS: usize = 2_000;
+    let server = Server::start();
+    thread::scope(|scope| {
+        for owner in ["a", "b", "c"] {
+            let mut client = server.client();
+            scope.spawn(move || {
+                client.send(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]);
+                for _ in 0..ROUNDS {
+                    client.answer().fence();
+                    // In one write, so that the release meets the others in every state.
+                    client.send_pipeline(&[
+                        args!["LOCK.RELEASE", "k", owner],
+                        args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0],
+                    ]);
+                    assert_eq!(client.answer(), 1);
+                }
+                client.answer().fence();
+                client.release("k", owner);
+            });
+        }
+    });
+    assert_eq!(cmd!(server.client(), "EXISTS", "k"), 0);
+    let waited: usize = server.info("lock_acquired_after_wait_total").parse().unwrap();
+    assert!(waited > ROUNDS, "only {waited} have waited");
 }

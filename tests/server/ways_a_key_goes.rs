@@ -376,34 +376,6 @@ fn a_waiter_has_the_lock_when_a_key_that_is_no_lock_runs_out() {
 }
 
 #[test]
-fn waiters_stay_with_the_number_of_their_database_when_two_are_swapped() {
-    let server = Server::start();
-    let mut zero = server.client();
-    let mut one = server.client();
-    one.select(1);
-    let first = zero.acquire("k", "a");
-    let second = one.acquire("k", "b");
-    let mut in_zero = server.waiter_for("k", "w0");
-    let mut in_one = server.client();
-    in_one.select(1);
-    in_one.send_and_block(&args!["LOCK.ACQUIRE", "k", "w1", LONG, "BLOCK", 0]);
-    assert_eq!(cmd!(zero, "SWAPDB", 0, 1), "OK");
-    assert!(in_zero.still_waits() && in_one.still_waits());
-    // The keys have changed places, and are all that is known of the holds; the waiters have not.
-    assert!(cmd!(one, "LOCK.ACQUIRE", "k", "a", LONG).fence() > first.max(second));
-    assert!(cmd!(zero, "LOCK.ACQUIRE", "k", "b", LONG).fence() > first.max(second));
-    assert_eq!(zero.queue("k"), ["w0"]);
-    assert_eq!(one.queue("k"), ["w1"]);
-    one.release("k", "a");
-    in_one.answer().fence();
-    assert!(in_zero.still_waits());
-    zero.release("k", "b");
-    in_zero.answer().fence();
-    assert_eq!(zero.holder("k"), "w0");
-    assert_eq!(one.holder("k"), "w1");
-}
-
-#[test]
 fn an_evicted_lock_is_handed_on() {
     for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-ttl", "volatile-lru"] {
         let server = Server::with().config(&format!("maxmemory-policy {policy}")).start();

@@ -8,6 +8,7 @@ use super::interleavings::orders::search::{
 };
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
+use super::simulated::Plea;
 use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Allowance, TooLong};
 use crate::lock::deadlock::{Holders, Scene};
@@ -46,17 +47,9 @@ impl Graph {
     fn asks_until(&mut self, owner: &str, locks: &[(&str, Mode)], until: Option<Ms>) -> Ticket {
         let names: Vec<NameRef<'_>> =
             locks.iter().map(|(key, _)| NameRef { db: 0, key: key.as_bytes() }).collect();
-        let request = Request {
-            terms: Terms {
-                owner: owner.as_bytes(),
-                ttl: 1,
-                mode: locks[0].1,
-                client: 1,
-                session: false,
-            },
-            patience: Patience::Forever,
-            max_queue: None,
-        };
+        let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
+        let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
+        let request = Request { terms, ..request };
         self.0.enroll(&request, &names, NOW, (until, Tell::Client(Reply::Due)))
     }
 

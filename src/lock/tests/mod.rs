@@ -8,6 +8,7 @@
 //! | `explore` | every history of some small worlds, the shortest first |
 //! | `graphs` | random graphs of owners that wait, for the search for deadlocks alone |
 //! | `rules` | single rules, one short history each |
+//! | `sums` | counts of what histories got to see |
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::cast_possible_truncation,
@@ -20,3 +21,4 @@ mod interleavings;
 mod model;
 mod rules;
 mod simulated;
+mod sums;

@@ -21,6 +21,7 @@ use crate::lock::fence::Fence;
 use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 
 use super::simulated::{Flavour, Lock, Owner, Plea};
+use super::sums::sums;
 use counting::Counted;
 
 /// What does not agree.
@@ -47,7 +48,7 @@ pub struct Hold {
     /// Who may still be told.
     under_way: Vec<Ticket>,
     /// The connection that it ends with; and has that closed?
-    tied: Option<u64>,
+    pub tied: Option<u64>,
     closed: bool,
     /// It has come about in this moment.
     is_new: bool,
@@ -128,41 +129,42 @@ impl Waiter {
     }
 }
 
-/// How often rare things came about.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    /// A waiter came to hold a lock through another client: by a foreign write.
-    pub adopted: u64,
-    pub upgraded: u64,
-    /// Waits that have ended because their owners came to share what they want alone.
-    pub ended_upgrades: u64,
-    /// Waits that were taken over, in the same mode and in another one; and requests that were refused because their
-    /// owners wait for other locks, or have not heard of a grant.
-    pub taken_over: u64,
-    pub other_modes: u64,
-    pub one_waits: u64,
-    pub not_heard_of: u64,
-    pub closed: u64,
-    pub unheard: u64,
-    pub several_waited: u64,
-    pub several_granted: u64,
-    pub together: u64,
-    pub limited: u64,
-    pub deadlocks: u64,
-    /// Locks whose holds an operator has ended.
-    pub broken: u64,
-    pub upgrades_refused: u64,
-    /// Requests that too many others were before.
-    pub full: u64,
-    /// And that more would have been before than they let.
-    pub behind: u64,
-    /// Strings without an end that were given one.
-    pub adopted_orphans: u64,
-    /// Requests that their owners have withdrawn: while they waited, and when they had been granted.
-    pub withdrawn: u64,
-    pub withdrawn_late: u64,
-    /// Keys that went too early, by a step of the clock, and holds that lasted.
-    pub outlasted: u64,
+sums! {
+    /// How often rare things came about.
+    pub struct Tally {
+        /// A waiter came to hold a lock through another client: by a foreign write.
+        pub adopted: u64,
+        pub upgraded: u64,
+        /// Waits that have ended because their owners came to share what they want alone.
+        pub ended_upgrades: u64,
+        /// Waits that were taken over, in the same mode and in another one; and requests that were refused because their
+        /// owners wait for other locks, or have not heard of a grant.
+        pub taken_over: u64,
+        pub other_modes: u64,
+        pub one_waits: u64,
+        pub not_heard_of: u64,
+        pub closed: u64,
+        pub unheard: u64,
+        pub several_waited: u64,
+        pub several_granted: u64,
+        pub together: u64,
+        pub limited: u64,
+        pub deadlocks: u64,
+        /// Locks whose holds an operator has ended.
+        pub broken: u64,
+        pub upgrades_refused: u64,
+        /// Requests that too many others were before.
+        pub full: u64,
+        /// And that more would have been before than they let.
+        pub behind: u64,
+        /// Strings without an end that were given one.
+        pub adopted_orphans: u64,
+        /// Requests that their owners have withdrawn: while they waited, and when they had been granted.
+        pub withdrawn: u64,
+        pub withdrawn_late: u64,
+        /// Keys that went too early, by a step of the clock, and holds that lasted.
+        pub outlasted: u64,
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ mod clocks;
 mod counting;
 mod deadlocks;
 mod denying;
+mod elsewhere;
 mod handing_over;
 mod hearing;
 mod holding;
@@ -119,15 +120,7 @@ fn no_lock(deadline: Option<Ms>) -> Key {
 
 /// A request for a lock alone, for 100 ms. It comes by a connection of its own.
 fn alone(owner: Owner) -> Plea {
-    Plea {
-        owner,
-        ttl: 100,
-        mode: Mode::Exclusive,
-        patience: Patience::Try,
-        client: 0,
-        session: false,
-        max_queue: None,
-    }
+    Plea::of(owner)
 }
 
 /// The same, for a share.

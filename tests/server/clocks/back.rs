@@ -71,39 +71,6 @@ fn a_plain_set_sees_the_key_until_its_own_end_or_until_a_lock_command_meets_it()
     }
 }
 
-#[test]
-fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_the_file() {
-    let server = Server::with().with_steps().append_only().start();
-    let replica = server.replica_with(Setup::new().with_steps());
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, 300);
-    for server in [&server, &replica] {
-        server.step_clock(-HOUR);
-    }
-    for hold in &holds {
-        let (key, case) = (hold.way.key(), format!("{:?}", hold.way));
-        let fence = eventually_some("it can be had", || {
-            let reply = client.run(&ask(&key, "n", LONG, &["SHARED"]));
-            (!reply.is_nil()).then(|| reply.fence())
-        });
-        assert!(fence > hold.fence || hold.way.is_shared(), "{case}");
-    }
-    eventually("the shares of all others are over", || {
-        (holds.iter()).all(|hold| client.sharers(hold.way.key()) == ["n"])
-    });
-    let reading = |server: &Server| {
-        let mut client = server.client();
-        let keys = holds.iter().map(|hold| hold.way.key());
-        keys.map(|key| client.run(&args!["DUMP", key])).collect::<Vec<_>>()
-    };
-    replica.wait_until_in_sync_with(&server);
-    let there = reading(&server);
-    assert_eq!(there, reading(&replica));
-    server.kill_9();
-    server.restart();
-    assert_eq!(there, reading(&server));
-}
-
 /// 1 always means that its owner was protected until now.
 #[test]
 fn a_hold_that_is_over_after_a_step_back_can_t_be_released_any_more() {

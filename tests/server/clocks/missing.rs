@@ -61,28 +61,6 @@ fn while_the_server_takes_no_writes_a_lock_is_held_without_its_key_which_comes_b
     }
 }
 
-#[test]
-fn a_pause_holds_up_what_is_written_again_and_nothing_is_granted_meanwhile() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    let waiter = |hold: &Hold| server.waiter_for(hold.way.key(), format!("w-{:?}", hold.way));
-    let mut waiters: Vec<_> = holds.iter().map(waiter).collect();
-    assert_eq!(cmd!(client, "CLIENT", "PAUSE", 60_000, "WRITE"), "OK");
-    server.step_clock(MINUTE);
-    for (hold, waiter) in holds.iter().zip(&mut waiters) {
-        let key = hold.way.key();
-        assert!(waiter.still_waits(), "{key}");
-    }
-    assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");
-    wait_until_all_keys_are_back(&mut client, &holds);
-    for (hold, waiter) in holds.iter().zip(&mut waiters) {
-        hold.assert_is_back("afterwards", &mut client, &hold.term);
-        client.release_all(&hold.way.keys(), "a");
-        waiter.answer().fence();
-    }
-}
-
 /// The server removes no expired key meanwhile and reports none: it hides it.
 #[test]
 fn a_lock_whose_key_is_hidden_by_a_paused_server_is_held_for_those_who_read() {
@@ -127,43 +105,5 @@ fn a_slot_that_leaves_takes_along_what_was_held_without_a_key() {
             client.info("lock_memory")["lock_memory_tasks"] == "0"
         });
         assert_eq!(cmd!(client, "DBSIZE"), 0);
-    }
-}
-
-/// What this process has granted it knows no more after it, so the keys say who holds what.
-#[test]
-fn a_load_and_a_demotion_forget_a_lock_whose_key_went_too_early() {
-    for way in ["DEBUG RELOAD", "a demotion"] {
-        let server = stepped();
-        let mut client = server.client();
-        gone_too_early(&server, &mut client);
-        if way == "DEBUG RELOAD" {
-            assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
-        } else {
-            assert_eq!(cmd!(client, "REPLICAOF", "127.0.0.1", 1), "OK");
-            server.promote();
-            server.wait_for_role(Role::Master);
-        }
-        takes_writes(&mut client, true);
-        for way in Way::ALL {
-            client.acquire(way.key(), "n");
-        }
-    }
-}
-
-#[test]
-fn what_is_held_while_the_data_are_loaded_anew_ends_by_the_wall_clock() {
-    let server = stepped();
-    let mut client = server.client();
-    let keys: Vec<_> =
-        (hold_in_all_ways(&server, &mut client, WHILE).iter()).map(|hold| hold.way.key()).collect();
-    assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
-    for key in &keys {
-        assert!(cmd!(client, "LOCK.CHECK", key, "a").int() > 0, "{key}");
-        assert!(client.run(&ask(key, "n", LONG, &[])).is_nil(), "{key}");
-    }
-    server.step_clock(MINUTE);
-    for key in &keys {
-        client.acquire(key, "n");
     }
 }

@@ -39,25 +39,6 @@ fn a_lock_that_others_have_ended_stays_ended_when_the_clock_is_set_forward() {
     }
 }
 
-#[test]
-fn a_lock_that_was_evicted_stays_gone_when_the_clock_is_set_forward() {
-    let server = stepped();
-    for way in Way::ALL {
-        let mut client = server.client();
-        let hold = way.take(&server, &mut client, WHILE);
-        let set = |client: &mut Client, name: &str, value: &str| {
-            assert_eq!(cmd!(client, "CONFIG", "SET", name, value), "OK");
-        };
-        set(&mut client, "maxmemory-policy", "allkeys-random");
-        set(&mut client, "maxmemory", "1");
-        eventually("all keys are evicted", || cmd!(client, "DBSIZE") == 0);
-        set(&mut client, "maxmemory", "0");
-        server.step_clock(MINUTE);
-        assert!(client.acquire(way.key(), "n") > hold.fence, "{way:?}");
-        cmd!(client, "FLUSHALL");
-    }
-}
-
 /// What gives the key of a hold another end, so many milliseconds from now by the wall clock; and no
 /// owner but `a` holds it then.
 fn other_ends(key: &str, left: i64, now: i64) -> Vec<Command> {
@@ -97,40 +78,6 @@ fn an_end_that_others_have_set_counts_by_the_wall_clock() {
             server.step_clock(LEFT);
             client.acquire("k", "n");
             client.release("k", "n");
-        }
-    }
-}
-
-#[test]
-fn a_lock_that_was_restored_or_copied_or_renamed_ends_by_the_wall_clock() {
-    let server = stepped();
-    let mut client = server.client();
-    for way in [Way::Alone, Way::Shared] {
-        for how in ["RESTORE", "RENAME", "COPY", "MOVE"] {
-            let case = format!("{way:?}, {how}");
-            way.take(&server, &mut client, WHILE);
-            let (from, db) = (way.key(), if how == "MOVE" { 1 } else { 0 });
-            let to = if how == "MOVE" { &from } else { "to" };
-            match how {
-                "RESTORE" => {
-                    let dump = cmd!(client, "DUMP", &from);
-                    let ends = cmd!(client, "PEXPIRETIME", &from).int();
-                    let restored = cmd!(client, "RESTORE", to, ends, dump.bytes(), "ABSTTL");
-                    assert_eq!(restored, "OK", "{case}");
-                }
-                "RENAME" => assert_eq!(cmd!(client, "RENAME", &from, to), "OK"),
-                "COPY" => assert_eq!(cmd!(client, "COPY", &from, to), 1),
-                _ => assert_eq!(cmd!(client, "MOVE", &from, db), 1),
-            }
-            // Valkey 8.1 leaves it in the other one.
-            client.select(0);
-            let mut there = server.client();
-            there.select(db);
-            assert!(cmd!(there, "LOCK.CHECK", to, "a").int() > 0, "{case}");
-            assert!(there.run(&ask(to, "n", LONG, &[])).is_nil(), "{case}");
-            server.step_clock(MINUTE);
-            there.acquire(to, "n");
-            cmd!(client, "FLUSHALL");
         }
     }
 }

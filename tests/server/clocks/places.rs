@@ -5,44 +5,6 @@ use super::*;
 const STEPS: [i64; 5] = [50, SECOND, DAY, -SECOND, -HOUR];
 const LEASE: &str = "60000";
 
-/// When a place with these words has been given up.
-fn watch_for_its_end(client: &mut Client, key: &str) -> Instant {
-    eventually_some("the place is given up", || client.queue(key).is_empty().then(Instant::now))
-}
-
-#[test]
-fn a_place_is_kept_for_its_lease_whatever_the_wall_clock_does() {
-    let server = stepped();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    client.share("s", "a");
-    for step in STEPS {
-        let asks = [
-            ("k", ask("k", "b", LONG, &["QUEUE", "600"])),
-            ("s", ask("s", "c", LONG, &["QUEUE", "600"])),
-        ];
-        let terms = asks.each_ref().map(|(_, ask)| {
-            let (term, place) = Term::of(600, || client.run(ask));
-            assert_eq!(place, -1, "{step}");
-            term
-        });
-        server.step_clock(step);
-        for ((key, _), term) in asks.iter().zip(&terms) {
-            let case = format!("{step} ms, {key}");
-            term.assert_left(&case, || {
-                let info = cmd!(client, "LOCK.INFO", key);
-                info["waiters"][0]["lease"].clone()
-            });
-        }
-        for ((key, _), term) in asks.iter().zip(&terms) {
-            let case = format!("{step} ms, {key}");
-            term.assert_ends_at(&case, watch_for_its_end(&mut client, key));
-        }
-    }
-    client.release("k", "a");
-    client.release("s", "a");
-}
-
 /// The holder's time is up, by the monotonic clock, and one that waits by asking is told.
 #[test]
 fn a_message_comes_when_it_is_their_turn_whatever_the_wall_clock_does() {

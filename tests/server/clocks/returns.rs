@@ -72,25 +72,3 @@ fn guard_has_the_key_back_before_its_command_runs() {
         client.release_all(&hold.way.keys(), "a");
     }
 }
-
-/// As after a key that is there: no client asks which it was.
-#[test]
-fn a_key_comes_back_in_a_transaction_and_in_a_script() {
-    let server = stepped();
-    let mut client = server.client();
-    expire_nothing_by_itself(&mut client);
-    for in_lua in [false, true] {
-        let fence = client.run(&ask("k", "a", WHILE, &[])).fence();
-        server.step_clock(MINUTE);
-        let again = ask("k", "a", 1, &[]);
-        let reply = if in_lua {
-            let script = "return redis.call(unpack(ARGV))";
-            client.run(&[args!["EVAL", script, 0], again].concat())
-        } else {
-            client.transaction(&[again, args!["GET", "k"]]).remove(0)
-        };
-        assert_eq!(reply, fence, "{in_lua}");
-        assert_eq!(client.holder("k"), "a", "{in_lua}");
-        client.release("k", "a");
-    }
-}

@@ -94,22 +94,6 @@ fn the_end_of_a_session_leaves_others_data_in_the_place_of_its_key() {
     }
 }
 
-/// A waiter waits on, as long as the data are there.
-#[test]
-fn a_waiter_for_a_lock_that_others_data_have_taken_the_place_of_has_it_when_they_go() {
-    let server = stepped();
-    let mut client = server.client();
-    for data in data() {
-        taken(&server, &mut client, "alone", &data);
-        let before = dump(&mut client);
-        let mut waiter = server.client();
-        // It is no lock to a newcomer.
-        assert!(waiter.run(&ask("k", "w", LONG, &["BLOCK", "0"])).is_error("WRONGTYPE"));
-        assert_eq!(dump(&mut client), before, "{data:?}");
-        cmd!(client, "FLUSHALL");
-    }
-}
-
 #[test]
 fn a_lock_that_is_made_to_expire_on_purpose_after_a_step_forward_is_free() {
     let server = stepped();

@@ -39,30 +39,6 @@ fn patience_ends_in_time_whatever_the_wall_clock_does() {
     }
 }
 
-#[test]
-fn a_quarantine_lasts_as_long_as_it_says_whatever_the_wall_clock_does() {
-    for step in STEPS {
-        let server = stepped();
-        let mut client = server.client();
-        let set = cmd!(client, "CONFIG", "SET", "lock.quarantine", 700);
-        assert_eq!(set, "OK");
-        let (term, ()) = Term::of(700, || {
-            assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
-        });
-        let mut waiter = server.waiter_for("k", "w");
-        server.step_clock(step);
-        let case = format!("{step} ms");
-        let at = eventually_some("a try is granted", || {
-            let reply = client.run(&ask("l", "n", LONG, &[]));
-            (!reply.is_nil()).then(Instant::now)
-        });
-        term.assert_ends_at(&case, at);
-        let (reply, at) = waiter.timed_answer();
-        reply.fence();
-        assert!(at <= term.told + term.lasts + SLACK, "{case}: late");
-    }
-}
-
 /// While replicas are missing no client is granted anything; it is tried again shortly, by any clock.
 #[test]
 fn what_is_tried_again_is_tried_again_soon_after_any_step() {

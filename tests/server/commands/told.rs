@@ -35,23 +35,6 @@ fn watch_notices_what_changes_a_lock_and_nothing_else() {
     }
 }
 
-/// The events of the server's own classes that came since the last call, each with its key.
-fn events(client: &mut Client, subscriber: &mut Client) -> Vec<String> {
-    cmd!(client, "PUBLISH", "__keyevent@0__:end", "");
-    let mut events = Vec::new();
-    loop {
-        let message = subscriber.answer();
-        let name = message[2].text().split_once(':').unwrap().1.to_owned();
-        match name.as_str() {
-            "end" => return events,
-            "set" | "expire" | "del" | "expired" => {
-                events.push(format!("{name} {}", message[3].text()));
-            }
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn keyspace_events_are_those_of_the_native_commands() {
     let server = Server::with().config("notify-keyspace-events KEA").start();

@@ -6,38 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No owner is in a deadlock, and each newcomer is asked whether it closes one.
-#[test]
-fn many_who_wait_for_the_same_locks_cost_little() {
-    for (waiters, keys) in [(800, 6), (800, 64)] {
-        let server = Server::start();
-        let mut client = server.client();
-        cmd!(client, "CONFIG", "SET", "lock.max-waiters-total", 0);
-        let keys: Vec<String> = (0..keys).map(|number| format!("k{number}")).collect();
-        client.acquire_all(&keys, "x");
-        let crowd: Vec<_> = (0..waiters)
-            .map(|number| {
-                let mut waiter = server.client();
-                waiter.send(&macquire_waiting(&keys, format!("w{number}")));
-                waiter
-            })
-            .collect();
-        server.wait_for_blocked_clients(waiters);
-        let queue = cmd!(client, "LOCK.INFO", keys[1])["queue"].int();
-        assert_eq!(queue, i64::try_from(waiters).unwrap());
-        // One that holds something, and waits for them all: for the one whose locks they are, to
-        // ask for that closes a deadlock.
-        client.acquire("mine", "last");
-        let mut last = server.waiter_for_all(&keys, "last");
-        let answer = client.run(&waiting("mine", "x", ""));
-        assert!(answer.is_error("DEADLOCK"), "{answer:?}");
-        drop(crowd);
-        eventually("only the last one waits", || client.queue("k0") == ["last"]);
-        client.release_all(&keys, "x");
-        last.answer().fence();
-    }
-}
-
 /// So many wait, each for as many locks as a command may name.
 const MANY: usize = 1_000;
 

@@ -41,56 +41,12 @@ fn a_deadlock_of_any_length_is_found_and_eight_of_it_are_named() {
     }
 }
 
-/// Each database is searched by itself, and the same name elsewhere is another lock.
-#[test]
-fn a_deadlock_over_two_databases_is_not_seen_and_lasts_until_one_lets_go() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "ann");
-    client.select(7);
-    client.acquire("k", "ben");
-    let mut ann = server.waiter_in(7, &waiting("k", "ann", ""));
-    let mut ben = server.waiter_for("k", "ben");
-    assert!(ann.still_waits() && ben.still_waits());
-    client.release("k", "ben");
-    ann.answer().fence();
-    client.select(0);
-    client.release("k", "ann");
-    ben.answer().fence();
-}
-
-/// H holds a; M waits for a and b; L holds y and waits for b, behind M; H asks for y.
-#[test]
-fn a_deadlock_may_go_through_one_who_only_comes_first() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("a", "H");
-    client.acquire("y", "L");
-    let mut m = server.waiter_for_all(&["a", "b"], "M");
-    let mut l = server.waiter_for("b", "L");
-    assert_refused(
-        &mut client,
-        &waiting("y", "H", ""),
-        r#""H" waits for "y", held by "L"; "L" waits for "b", behind "M"; "M" waits for "a", held by "H""#,
-    );
-    client.release("a", "H");
-    m.answer().fence();
-    client.release_all(&["a", "b"], "M");
-    l.answer().fence();
-    let mut h = server.waiter_for("y", "H");
-    client.release("y", "L");
-    h.answer().fence();
-}
-
 #[test]
 fn in_a_cluster_a_deadlock_over_two_slots_of_one_node_is_found() {
     let cluster = Cluster::start(2);
     let mut client = cluster.client(0);
     let x = cluster.key_on(0, "x");
-    let y = (0..)
-        .map(|number| cluster.key_on(0, &format!("y{number}-")))
-        .find(|key| cluster.slot_of(key) != cluster.slot_of(&x))
-        .unwrap();
+    let y = cluster.key_beside(0, &x);
     client.acquire(&x, "ann");
     client.acquire(&y, "ben");
     let mut ann = cluster.node(0).waiter_for(&y, "ann");

@@ -1,6 +1,6 @@
 //! Who waits for whom is always what it is now, also when it was changed by a command that is not ours.
 
-use super::{refused, take, waiting};
+use super::{refused, waiting};
 use crate::support::*;
 
 /// No owner holds or waits for anything: those who waited in the last round are gone, and seen to be.
@@ -16,26 +16,6 @@ fn ann_waits_for_ben(server: &Server) -> Client {
     client.acquire("x", "ann");
     client.acquire("y", "ben");
     server.waiter_for("y", "ann")
-}
-
-/// In one pipeline, so that nothing comes between the end of the one wait and the other.
-#[test]
-fn a_wait_that_was_ended_by_the_command_before_is_no_part_of_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    for _ in 0..3 {
-        let mut ann = ann_waits_for_ben(&server);
-        let mut ben = server.client();
-        ben.id();
-        ben.send_pipeline(&[
-            args!["CLIENT", "UNBLOCK", ann.id(), "TIMEOUT"],
-            waiting("x", "ben", ""),
-        ]);
-        assert_eq!(ben.answer(), 1);
-        eventually("ben waits", || client.queue("x") == ["ben"]);
-        client.release("x", "ann");
-        ben.answer().fence();
-    }
 }
 
 /// Runs a command that is not ours, and then a request. In one pipeline, where the module hears of
@@ -95,32 +75,11 @@ fn a_key_that_is_written_over_has_the_new_holder() {
 }
 
 #[test]
-fn holds_that_this_server_did_not_grant_count_after_a_restart() {
-    let server = Server::with().append_only().start();
-    ann_waits_for_ben(&server).close();
-    let mut client = server.client();
-    take(&mut client, "s", "ann", "SHARED");
-    take(&mut client, "s", "ben", "SHARED");
-    server.kill_9();
-    server.restart();
-    let mut client = server.client();
-    let mut ann = server.waiter_for("y", "ann");
-    refused(&mut client, &waiting("x", "ben", ""));
-    cmd!(client, "LOCK.RELEASE", "s", "ben");
-    refused(&mut client, &waiting("s", "ben", ""));
-    client.release("y", "ben");
-    ann.answer().fence();
-}
-
-#[test]
 fn a_client_that_was_sent_to_another_node_is_no_part_of_it() {
     let cluster = Cluster::start(2);
     let mut client = cluster.client(0);
     let x = cluster.key_on(0, "x");
-    let y = (0..)
-        .map(|number| cluster.key_on(0, &format!("y{number}-")))
-        .find(|key| cluster.slot_of(key) != cluster.slot_of(&x))
-        .unwrap();
+    let y = cluster.key_beside(0, &x);
     client.acquire(&x, "ann");
     client.acquire(&y, "ben");
     let mut ann = cluster.node(0).waiter_for(&y, "ann");

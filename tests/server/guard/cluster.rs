@@ -2,21 +2,13 @@
 
 use super::*;
 
-/// A key that is served by this node, and in another slot than this one.
-fn key_in_another_slot(cluster: &Cluster, node: usize, than: &str) -> String {
-    (0..100)
-        .map(|n| cluster.key_on(node, &format!("data{n}:")))
-        .find(|key| cluster.slot_of(key) != cluster.slot_of(than))
-        .unwrap()
-}
-
 #[test]
 fn in_a_cluster_the_servers_rules_for_keys_apply_to_the_keys_of_both() {
     let cluster = Cluster::start(2);
     let lock = cluster.key_on(0, "lock");
     let same = format!("{{{lock}}}:data");
     let same_too = format!("{{{lock}}}:more");
-    let other = key_in_another_slot(&cluster, 0, &lock);
+    let other = cluster.key_beside(0, &lock);
     let far_lock = cluster.key_on(1, "lock");
     let far = format!("{{{far_lock}}}:data");
     let mut client = cluster.client(0);
@@ -84,7 +76,7 @@ fn in_a_cluster_a_script_can_not_reach_into_another_slot_through_it() {
     let cluster = Cluster::start(2);
     let lock = cluster.key_on(0, "lock");
     let same = format!("{{{lock}}}:data");
-    let other = key_in_another_slot(&cluster, 0, &lock);
+    let other = cluster.key_beside(0, &lock);
     let far = cluster.key_on(1, "far");
     let mut client = cluster.client(0);
     client.acquire(&lock, "a");

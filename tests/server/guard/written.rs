@@ -139,10 +139,8 @@ fn the_file_and_the_replicas_get_the_command_as_it_gets_there_by_itself() {
     client.pipeline(&in_one(false));
     direct.pipeline(&in_one(true));
     for line in each(WRITES, ';') {
-        let call = "return redis.call(unpack(ARGV))";
-        let eval = |words: Command| [args!["EVAL", call, 0], words].concat();
-        client.run(&eval(guarded(&words(line))));
-        direct.run(&eval(words(line)));
+        client.run(&in_lua(&guarded(&words(line))));
+        direct.run(&in_lua(&words(line)));
     }
     assert_eq!(written(&server, "SET k a PXAT"), written(&plain, "SET k a PXAT"));
     let text = server.aof_text().to_lowercase();

@@ -3,27 +3,6 @@
 use super::*;
 
 #[test]
-fn a_hold_that_runs_out_while_others_wait_is_logged_with_its_owner_and_who_has_it_now() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 12 * SHORT).fence();
-    let mut next = server.waiter_for("k", "w1");
-    let _last = server.waiter_for("k", "w2");
-    let next_fence = next.answer().fence();
-    let line = client.only_loss();
-    says(&line, "expired", "a", fence);
-    assert_eq!(line["key"], "k");
-    assert_eq!(line["database"], 0);
-    assert_eq!(line["mode"], "exclusive");
-    assert_eq!(line["held"], i64::try_from(12 * SHORT).unwrap());
-    assert_eq!(line["queue"], 2);
-    assert_eq!(line["holder"], "w1");
-    assert_eq!(line["holder-fence"], next_fence);
-    assert!(line["returned"].is_nil() && line["late"].is_nil());
-    assert_eq!(client.counted("expired"), 1);
-}
-
-#[test]
 fn a_key_that_is_deleted_by_any_command_is_deleted() {
     let server = Server::start();
     let mut client = server.client();
@@ -58,31 +37,6 @@ fn a_key_that_is_given_an_expiry_in_the_past_is_deleted_or_has_expired_as_the_se
     let has_expired = client.counted("expired") == 1;
     let reason = if has_expired { "expired" } else { "deleted" };
     says(&line, reason, "a", fence);
-}
-
-#[test]
-fn a_hold_that_is_written_over_is_overwritten_at_once_where_a_client_waits() {
-    let server = Server::start();
-    let mut client = server.client();
-    for deed in [
-        args!["SET", "k", "b"],
-        args!["RENAME", "other", "k"],
-        args!["COPY", "other", "k", "REPLACE"],
-    ] {
-        cmd!(client, "SET", "other", "b");
-        let fence = client.acquire("k", "a");
-        let mut waiter = server.waiter_for("k", "w");
-        client.run(&deed);
-        let line = client.only_loss();
-        says(&line, "overwritten", "a", fence);
-        assert_eq!(line["holder"], "b");
-        assert!(line["holder-fence"].is_nil());
-        assert!(line["held"].is_nil());
-        cmd!(client, "DEL", "k");
-        waiter.answer().fence();
-        client.release("k", "w");
-        cmd!(client, "LOCK.LOG", "RESET");
-    }
 }
 
 #[test]

@@ -23,23 +23,6 @@ fn breaking_ends_every_hold_at_once_and_says_how_many() {
 }
 
 #[test]
-fn an_operator_gives_a_worker_time_by_a_renewal_and_breaks_later() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "w");
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 5000), 1);
-    let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
-    assert!((1..=5000).contains(&left), "{left}");
-    assert!(waiter.still_waits());
-    assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 1);
-    waiter.answer().fence();
-    assert!(cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
-    let answer = cmd!(client, "LOCK.GUARD", "k", "a", "SET", "x", 1);
-    assert!(answer.is_error("NOTOWNER"), "{answer:?}");
-}
-
-#[test]
 fn the_words_of_break_are_checked() {
     let server = Server::start();
     let mut client = server.client();

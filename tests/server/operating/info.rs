@@ -74,26 +74,6 @@ fn info_is_a_map_of_maps_in_resp3_and_flat_lists_in_resp2() {
 }
 
 #[test]
-fn a_lock_that_is_waited_for_and_not_held_is_free() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("held", "a");
-    let mut waiter = server.waiter_for_all(&["free", "held"], "w");
-    let info = cmd!(client, "LOCK.INFO", "free");
-    assert_eq!(info["mode"], "free");
-    assert_eq!(info["count"], 0);
-    assert_eq!(info["holders"].items().len(), 0);
-    assert_eq!(info["queue"], 1);
-    assert_eq!(info["waiters"][0]["owner"], "w");
-    assert_eq!(info["waiters"][0]["client"], waiter.id());
-    client.release("held", "a");
-    waiter.answer().fence();
-    assert_eq!(client.mode("free"), "exclusive");
-    cmd!(client, "LOCK.MRELEASE", 2, "free", "held", "w");
-    assert_eq!(cmd!(client, "LOCK.INFO", "free"), Value::Nil);
-}
-
-#[test]
 fn info_lists_the_first_128_or_as_many_as_are_asked_for_and_counts_all() {
     let server = Server::start();
     let mut client = server.client();

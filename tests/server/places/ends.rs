@@ -2,22 +2,6 @@
 
 use super::*;
 
-#[test]
-fn a_release_withdraws_a_wait_by_another_connection() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "b");
-    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 0);
-    assert!(waiter.answer().is_nil());
-    assert_eq!(client.queue("k"), [""; 0]);
-    client.acquire("j", "a");
-    let mut waiter = server.waiter(&args!["LOCK.MACQUIRE", 2, "k", "j", "b", LONG, "BLOCK", 0]);
-    assert_eq!(cmd!(client, "LOCK.RELEASE", "j", "b"), 0);
-    assert!(waiter.answer().is_nil());
-    assert_eq!(client.queue("k"), [""; 0]);
-}
-
 /// Each with what keeps clients from asking, and what lets them ask again.
 #[test]
 fn no_place_is_given_up_and_no_grant_runs_out_while_no_client_can_ask() {

@@ -40,11 +40,9 @@ fn a_message_takes_the_rights_that_publishing_it_would_take() {
         set_user(&mut admin, "eve", &format!("{ALL} {rules}"));
         let mut eve = client_of(&server, "eve");
         for command in [notified("k", "a", "ch", "m"), macquire_notified("a")] {
-            let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0];
-            script.extend_from_slice(&command);
             let answers = [
                 eve.run(&command),
-                eve.run(&script),
+                eve.run(&in_lua(&command)),
                 eve.transaction(std::slice::from_ref(&command)).remove(0),
             ];
             for answer in answers {

@@ -40,7 +40,7 @@ fn no_client_comes_to_hold_a_lock_after_a_promotion() {
         assert!(answer.is_nil(), "{asking:?}: {answer:?}");
         let inside = client.transaction(std::slice::from_ref(&asking));
         assert!(inside[0].is_nil(), "{asking:?}: {inside:?}");
-        let in_lua = client.run(&super::in_lua(&asking));
+        let in_lua = client.run(&in_lua(&asking));
         assert!(in_lua.is_nil(), "{asking:?}: {in_lua:?}");
     }
     assert!(client.holder("free").is_nil());
@@ -99,20 +99,4 @@ fn a_start_without_data_and_a_load_into_a_running_server_begin_with_none() {
     // Nor does the setting alone begin one.
     set(&mut client, "quarantine", 60_000);
     client.acquire("l", "a");
-}
-
-#[test]
-fn a_reload_begins_a_quarantine_and_those_who_waited_before_wait_through_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "w");
-    set(&mut client, "quarantine", 1500);
-    let before = Instant::now();
-    assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
-    client.release("k", "a");
-    let (answer, at) = waiter.timed_answer();
-    answer.fence();
-    let waited = at - before;
-    assert!(waited >= Duration::from_millis(1499), "{waited:?}");
 }

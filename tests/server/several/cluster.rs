@@ -32,10 +32,7 @@ fn keys_of_one_slot_work_and_others_are_the_servers_to_refuse() {
     assert!(waiter.answer().fence() > fence);
     client.release_all(&keys, "w");
 
-    let other_slot = (0..)
-        .map(|number| cluster.key_on(0, &format!("s{number}-")))
-        .find(|key| cluster.slot_of(key) != cluster.slot_of(&keys[0]))
-        .unwrap();
+    let other_slot = cluster.key_beside(0, &keys[0]);
     let elsewhere = cluster.key_on(1, "e");
     for mixed in [
         [&keys[0], &other_slot, &keys[1]],

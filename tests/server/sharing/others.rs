@@ -116,32 +116,6 @@ fn whatever_others_do_to_a_shared_lock_those_who_wait_are_in_step_with_it() {
     }
 }
 
-/// A share without an end, and one with a score that is no whole millisecond.
-#[test]
-fn shares_that_others_have_put_in_are_holds_like_any_other() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.share("k", "a");
-    cmd!(client, "ZADD", "k", "+inf", "for-ever");
-    cmd!(client, "PERSIST", "k");
-    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "for-ever"), -1);
-    assert_eq!(client.sharers("k"), ["a", "for-ever"]);
-    client.share("k", "b");
-    assert_eq!(cmd!(client, "PTTL", "k"), -1);
-    client.release("k", "b");
-    // Its owner may give it an end, and the key ends with the last again.
-    cmd!(client, "LOCK.RENEW", "k", "for-ever", 2 * LONG).int();
-    assert!(cmd!(client, "PTTL", "k").int() > i64::try_from(LONG).unwrap());
-    let first = client.share("k", "for-ever");
-    assert_eq!(client.share("k", "for-ever"), first);
-    client.release("k", "for-ever");
-    cmd!(client, "ZADD", "k", "4102444800000.5", "half", "-5", "long-over");
-    assert_eq!(client.sharers("k"), ["a", "half"]);
-    client.release("k", "half");
-    client.release("k", "a");
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-}
-
 /// However the server stores a sorted set, and however far away the end is.
 #[test]
 fn a_shared_lock_may_be_stored_in_any_form() {

@@ -36,20 +36,3 @@ fn full_memory_stops_new_shares_and_nothing_else() {
         reader.answer().fence();
     }
 }
-
-/// The clients answer while writes are paused: also of shares that are over.
-#[test]
-fn check_and_info_answer_during_a_pause() {
-    let server = Server::with().append_only().start();
-    let mut client = server.client();
-    client.share("k", "a");
-    client.pipeline(&[
-        args!["LOCK.ACQUIRE", "k", "b", 50, "SHARED"],
-        args!["CLIENT", "PAUSE", 60_000, "WRITE"],
-    ]);
-    eventually("it is over", || cmd!(client, "LOCK.CHECK", "k", "b").is_nil());
-    assert_eq!(client.sharers("k"), ["a"]);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
-    assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");
-    client.release("k", "a");
-}

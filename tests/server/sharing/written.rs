@@ -74,23 +74,6 @@ fn each_deed_is_written_as_the_native_commands_for_it() {
     assert_eq!(new_lines(&server), [format!("SET k w PXAT {ends}")]);
 }
 
-/// The events of the server's own classes that came since the last call, each with its key.
-fn events(client: &mut Client, subscriber: &mut Client) -> Vec<String> {
-    cmd!(client, "PUBLISH", "__keyevent@0__:end", "");
-    let mut events = Vec::new();
-    loop {
-        let message = subscriber.answer();
-        let name = message[2].text().split_once(':').unwrap().1.to_owned();
-        match name.as_str() {
-            "end" => return events,
-            "set" | "expire" | "del" | "expired" | "zadd" | "zrem" | "persist" => {
-                events.push(format!("{name} {}", message[3].text()))
-            }
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn keyspace_events_are_those_of_the_native_commands() {
     let server = Server::with().config("notify-keyspace-events KEA").start();
@@ -143,24 +126,6 @@ fn keyspace_events_are_those_of_the_native_commands() {
     // An upgrade is a SET.
     let came = run(&mut client, &mut subscriber, &args!["LOCK.ACQUIRE", "k", "r", LONG]);
     assert_eq!(came, ["set k", "expire k"]);
-}
-
-#[test]
-fn a_share_is_over_on_a_replica_when_its_time_is() {
-    let server = Server::start();
-    let replica = server.replica();
-    let mut client = replica.client();
-    server.client().share("k", "a");
-    server.client().share("k", "b");
-    assert_eq!(cmd!(server.client(), "LOCK.RENEW", "k", "b", 200), 1);
-    replica.wait_until_in_sync_with(&server);
-    // The master says no word of it.
-    server.pause();
-    eventually("the share is over", || cmd!(client, "LOCK.CHECK", "k", "b").is_nil());
-    assert_eq!(client.sharers("k"), ["a"]);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
-    assert!(client.shares("k").contains_key("b"));
-    server.resume();
 }
 
 #[test]

@@ -102,6 +102,13 @@ impl Cluster {
             .unwrap_or_else(|| panic!("node {index} owns next to nothing"))
     }
 
+    /// A key of this node in another slot than this one's.
+    #[track_caller]
+    pub fn key_beside(&self, index: usize, than: &str) -> String {
+        let mut keys = (0..100).map(|number| self.key_on(index, &format!("beside{number}-")));
+        keys.find(|key| self.slot_of(key) != self.slot_of(than)).unwrap()
+    }
+
     #[track_caller]
     pub fn id_of(&self, index: usize) -> String {
         cmd!(self.client(index), "CLUSTER", "MYID").text()

@@ -74,6 +74,11 @@ pub fn commands(line: &str) -> Vec<Command> {
     each(line, ';').map(words).collect()
 }
 
+/// A command as a script runs it.
+pub fn in_lua(command: &[Vec<u8>]) -> Command {
+    [args!["EVAL", "return redis.call(unpack(ARGV))", 0], command.to_vec()].concat()
+}
+
 /// The commands as a client sends them.
 pub fn encode<A: AsRef<[u8]>>(words: &[A], into: &mut Vec<u8>) {
     into.extend(format!("*{}\r\n", words.len()).bytes());

@@ -9,6 +9,14 @@ use super::value::Value;
 pub const LONG: u64 = 600_000;
 
 impl Client {
+    /// Fails unless the ttl of a key is within a minute below this.
+    #[track_caller]
+    pub fn assert_ttl(&mut self, key: impl Arg, about: u64) {
+        let left = cmd!(self, "PTTL", key).int();
+        let about = i64::try_from(about).unwrap();
+        assert!((about - 60_000 + 1..=about).contains(&left), "{left}, not about {about}");
+    }
+
     /// Acquires a lock that must be free, for a long time. The fencing number.
     #[track_caller]
     pub fn acquire(&mut self, key: impl Arg, owner: impl Arg) -> i64 {

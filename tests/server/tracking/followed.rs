@@ -241,41 +241,9 @@ fn a_copy_follows_a_grant_that_no_client_heard_of() {
 }
 
 #[test]
-fn a_copy_follows_what_is_done_to_many_locks_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut copies = Copies::of(&server, KEY);
-    let macquire = |owner: &str, more: &[&str]| {
-        let mut command = args!["LOCK.MACQUIRE", 2, "other", KEY, owner, LONG];
-        command.extend(more.iter().map(|word| word.to_arg()));
-        command
-    };
-    copies.follow("a grant", || {
-        client.run(&macquire("a", &[])).fence();
-    });
-    copies.follow("a renewal", || {
-        let renewed = cmd!(client, "LOCK.MRENEW", 2, KEY, "other", "a", 2 * LONG);
-        assert_eq!(renewed, 1);
-    });
-    let mut waiter = server.waiter(&macquire("b", &["BLOCK", "0"]));
-    copies.follow("a hand-over", || {
-        assert_eq!(cmd!(client, "LOCK.MRELEASE", 2, KEY, "other", "a"), 2);
-        waiter.answer().fence();
-    });
-    copies.follow("a release", || {
-        assert_eq!(cmd!(client, "LOCK.MRELEASE", 2, KEY, "other", "b"), 2);
-    });
-}
-
-#[test]
 fn a_copy_follows_a_script_and_a_transaction() {
     in_each_mode(|server, name, mode, client, copies| {
         let said = |what: &str| format!("{name}: {what}");
-        let in_lua = |command: &[Vec<u8>]| {
-            let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0];
-            script.extend_from_slice(command);
-            script
-        };
         copies.follow(&said("a grant in a script"), || {
             client.run(&in_lua(&acquire("a", LONG, mode, &[]))).fence();
         });

@@ -114,32 +114,3 @@ fn an_owner_that_waits_is_told_for_which_lock_if_it_may_know_that() {
     client.release("k", "holder");
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();
 }
-
-#[test]
-fn in_another_mode_it_is_judged_as_if_its_owners_wait_were_gone() {
-    let server = Server::start();
-    let mut client = server.client();
-    // No deadlock: ben waits behind ann's old place, and not behind what she asks for now.
-    client.acquire("a", "x");
-    client.share("b", "ben");
-    let place = |words: &[&str]| {
-        let mut ask = args!["LOCK.MACQUIRE", 2, "a", "b", "ann", LONG, "QUEUE", 60_000];
-        ask.extend(words.iter().map(|word| word.as_bytes().to_vec()));
-        ask
-    };
-    assert_eq!(client.run(&place(&["SHARED"])), -1);
-    let mut ben = server.waiter_for("a", "ben");
-    assert_eq!(client.run(&place(&[])), -2);
-    assert_eq!(client.queue("a"), ["ben", "ann"]);
-    client.release("a", "x");
-    ben.answer().fence();
-    // No QUEUEFULL: but for her own place none waits.
-    client.share("c", "x");
-    let queue = |words: &[&str]| {
-        let mut ask = args!["LOCK.ACQUIRE", "c", "eve", LONG, "QUEUE", 60_000];
-        ask.extend(words.iter().map(|word| word.as_bytes().to_vec()));
-        ask
-    };
-    assert_eq!(client.run(&queue(&[])), -1);
-    client.run(&queue(&["SHARED", "MAXQUEUE", "0"])).fence();
-}

@@ -86,32 +86,6 @@ fn a_waiter_unblocked_in_the_moment_of_its_grant_either_hears_of_it_or_passes_th
     }
 }
 
-/// The other order: a waiter that is unblocked just before the release is out of the race.
-#[test]
-fn a_waiter_unblocked_just_before_the_release_is_not_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    for together in [true, false] {
-        for how in ["TIMEOUT", "ERROR"] {
-            let case = format!("{how}, in a transaction: {together}");
-            client.acquire("k", "a");
-            let mut waiter = server.waiter_for("k", "w");
-            let mut next = server.waiter_for("k", "next");
-            at_once(
-                &mut client,
-                together,
-                &[args!["CLIENT", "UNBLOCK", waiter.id(), how], args!["LOCK.RELEASE", "k", "a"]],
-            );
-            let told = told(&mut waiter);
-            assert_eq!(told.len(), 1, "{case}: {told:?}");
-            assert!(told[0].is_nil() || told[0].is_error("UNBLOCKED"), "{case}: {told:?}");
-            next.answer().fence();
-            assert_eq!(client.holder("k"), "next", "{case}");
-            client.release("k", "next");
-        }
-    }
-}
-
 #[test]
 fn a_waiter_killed_in_the_moment_of_its_grant_passes_the_lock_on() {
     let server = Server::start();

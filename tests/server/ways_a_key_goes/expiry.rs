@@ -26,35 +26,6 @@ fn a_lock_that_expires_is_handed_on_within_milliseconds() {
     assert!(late[late.len() - 1] < Duration::from_millis(150), "{late:?}");
 }
 
-/// A client's GET may find the hold dead before our timer comes to it.
-#[test]
-fn a_lock_that_expires_is_handed_on_however_its_end_comes_to_light() {
-    let server = Server::start();
-    let mut client = server.client();
-    for finder in [
-        args!["GET", "k"],
-        args!["EXISTS", "k"],
-        args!["TTL", "k"],
-        args!["TYPE", "k"],
-        args!["PERSIST", "k"],
-        args!["LOCK.CHECK", "k", "a"],
-        args!["LOCK.INFO", "k"],
-    ] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).fence();
-        let mut waiter = server.waiter_for("k", "w");
-        server.pause();
-        let paused = Instant::now();
-        client.send(&finder);
-        eventually("the hold is over", || paused.elapsed() > Duration::from_millis(550));
-        server.resume();
-        let answer = client.answer();
-        assert!(!answer.is_error(""), "{answer:?}");
-        waiter.answer().fence();
-        assert_eq!(client.holder("k"), "w", "{}", in_words(&[finder]));
-        client.release("k", "w");
-    }
-}
-
 #[test]
 fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
     let server = Server::start();

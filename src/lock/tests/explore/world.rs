@@ -116,25 +116,47 @@ impl World {
         print_words(&self.said, to)
     }
 
-    /// Does this, if it can be done here.
-    pub fn act(&mut self, action: Action) -> Verdict<bool> {
-        self.book.begin(self.now(), &self.server);
-        let master = self.server.master;
+    /// Can this be done here? What else may stand in its way is seen when it is tried.
+    fn can(&mut self, action: Action) -> bool {
+        let (keys, master) = (&self.server.keys, self.server.master);
         let may_write = |locks: &[LockNo]| {
-            let keys = &self.server.keys;
             !keys.paused && locks.iter().all(|&lock| !keys.closed.contains(&LOCKS[lock]))
         };
         match action {
+            Action::Acquire(ask) => may_write(ask.locks) && self.book.knows(ask.owner),
+            Action::Release(owner, locks) | Action::Renew(owner, locks, _) => {
+                may_write(locks) && self.book.is_known(owner)
+            }
+            Action::Check(owner, _) => self.book.is_known(owner),
+            Action::Guard(owner, lock) => may_write(&[lock]) && self.book.is_known(owner),
+            Action::Break(lock) | Action::SetNoLock(lock) => may_write(&[lock]),
+            Action::Set(lock, owner, _) => may_write(&[lock]) && self.book.knows(owner),
+            Action::Del(lock) | Action::PExpire(lock, _) | Action::Persist(lock) => {
+                may_write(&[lock]) && self.has_key(lock)
+            }
+            Action::Rename(from, to) => may_write(&[from, to]) && self.has_key(from),
+            Action::Flush | Action::Swap => may_write(&[]),
+            Action::Turn => self.has_something_to_do(),
+            Action::Pause => master && !keys.paused,
+            Action::Resume => master && keys.paused,
+            Action::Permit => !keys.closed.is_empty(),
+            Action::Demote => master,
+            Action::Promote => !master,
+            _ => true,
+        }
+    }
+
+    /// Does this, if it can be done here.
+    pub fn act(&mut self, action: Action) -> Verdict<bool> {
+        self.book.begin(self.now(), &self.server);
+        if !self.can(action) {
+            return Ok(false);
+        }
+        match action {
             Action::Acquire(ask) => {
-                if !may_write(ask.locks) || !self.book.knows(ask.owner) {
-                    return Ok(false);
-                }
                 self.acquire(ask)?;
             }
             Action::Release(owner, locks) => {
-                if !may_write(locks) || !self.book.is_known(owner) {
-                    return Ok(false);
-                }
                 let got = if let &[lock] = locks {
                     self.server.release(LOCKS[lock], OWNERS[owner]).map(usize::from)
                 } else {
@@ -145,9 +167,6 @@ impl World {
                 self.follow(Cause::Owner(owner))?;
             }
             Action::Renew(owner, locks, ttl) => {
-                if !may_write(locks) || !self.book.is_known(owner) {
-                    return Ok(false);
-                }
                 let got = self.server.renew_all(&of(locks), OWNERS[owner], ttl);
                 self.hear(&got);
                 self.take_in(Cause::Owner(owner))?;
@@ -155,9 +174,6 @@ impl World {
                 self.book.agrees(&self.server)?;
             }
             Action::Check(owner, lock) => {
-                if !self.book.is_known(owner) {
-                    return Ok(false);
-                }
                 let got = self.server.check(LOCKS[lock], OWNERS[owner]);
                 self.hear(&got);
                 self.take_in(Cause::Owner(owner))?;
@@ -165,9 +181,6 @@ impl World {
                 self.book.agrees(&self.server)?;
             }
             Action::Guard(owner, lock) => {
-                if !may_write(&[lock]) || !self.book.is_known(owner) {
-                    return Ok(false);
-                }
                 let got = self.server.guard(LOCKS[lock], OWNERS[owner]);
                 self.hear(&got);
                 self.take_in(Cause::Owner(owner))?;
@@ -175,65 +188,38 @@ impl World {
                 self.book.agrees(&self.server)?;
             }
             Action::Break(lock) => {
-                if !may_write(&[lock]) {
-                    return Ok(false);
-                }
                 let got = self.server.break_holds(LOCKS[lock], false);
                 self.hear(&got);
                 self.book.broken(lock, got.ok())?;
                 self.follow(Cause::NoClient)?;
             }
             Action::Set(lock, owner, ttl) => {
-                if !may_write(&[lock]) || !self.book.knows(owner) {
-                    return Ok(false);
-                }
                 let content = Content::Token(OWNERS[owner].as_bytes().to_vec());
                 let deadline = ttl.map(|ttl| self.wall() + ttl);
                 self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
             }
             Action::SetNoLock(lock) => {
-                if !may_write(&[lock]) {
-                    return Ok(false);
-                }
                 let (content, deadline) = (Content::NoLock, None);
                 self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
             }
             Action::Del(lock) => {
-                if !may_write(&[lock]) || !self.has_key(lock) {
-                    return Ok(false);
-                }
                 self.foreign(Write::Del(LOCKS[lock]))?;
             }
             Action::PExpire(lock, ms) => {
-                if !may_write(&[lock]) || !self.has_key(lock) {
-                    return Ok(false);
-                }
                 self.foreign(Write::PExpireAt(LOCKS[lock], self.wall() + ms))?;
             }
             Action::Persist(lock) => {
-                if !may_write(&[lock]) || !self.has_key(lock) {
-                    return Ok(false);
-                }
                 self.foreign(Write::Persist(LOCKS[lock]))?;
             }
             Action::Rename(from, to) => {
-                if !may_write(&[from, to]) || !self.has_key(from) {
-                    return Ok(false);
-                }
                 self.foreign(Write::Rename(LOCKS[from], LOCKS[to]))?;
             }
             Action::Flush => {
-                if !may_write(&[]) {
-                    return Ok(false);
-                }
                 self.server.foreign(Write::Flush(None));
                 (0..LOCKS.len()).for_each(|lock| self.book.read_key(lock, &self.server, false));
                 self.follow(Cause::NoClient)?;
             }
             Action::Swap => {
-                if !may_write(&[]) {
-                    return Ok(false);
-                }
                 self.server.foreign(Write::Swap(0, 1));
                 self.read_all_keys();
                 self.follow(Cause::NoClient)?;
@@ -255,9 +241,6 @@ impl World {
                 self.follow(Cause::NoClient)?;
             }
             Action::Turn => {
-                if !self.has_something_to_do() {
-                    return Ok(false);
-                }
                 self.turn()?;
                 if self.is_due() {
                     self.tick()?;
@@ -270,16 +253,10 @@ impl World {
                 self.book.begin(self.now(), &self.server);
             }
             Action::Pause => {
-                if !master || self.server.keys.paused {
-                    return Ok(false);
-                }
                 self.server.keys.paused = true;
                 self.book.refused();
             }
             Action::Resume => {
-                if !master || !self.server.keys.paused {
-                    return Ok(false);
-                }
                 self.server.keys.paused = false;
                 self.book.permitted();
             }
@@ -290,25 +267,16 @@ impl World {
                 self.book.refused();
             }
             Action::Permit => {
-                if self.server.keys.closed.is_empty() {
-                    return Ok(false);
-                }
                 self.server.keys.closed.clear();
                 self.book.permitted();
             }
             Action::Demote => {
-                if !master {
-                    return Ok(false);
-                }
                 self.server.demote(false);
                 self.book.demoted();
                 self.read_all_keys();
                 self.follow(Cause::Demoted)?;
             }
             Action::Promote => {
-                if master {
-                    return Ok(false);
-                }
                 self.server.promote();
                 self.took_over();
                 self.follow(Cause::NoClient)?;
@@ -338,7 +306,7 @@ impl World {
                 }
             }
             Action::Leave(lock) => {
-                if !master || self.away[lock].is_some() {
+                if !self.server.master || self.away[lock].is_some() {
                     return Ok(false);
                 }
                 self.leave(lock)?;
@@ -385,7 +353,6 @@ impl World {
         let client =
             if blocks && self.server.is_waiting(own) { self.server.connect() } else { own };
         let plea = Plea {
-            owner: OWNERS[ask.owner],
             ttl: ask.ttl,
             mode: ask.mode,
             patience: match ask.wait {
@@ -402,7 +369,7 @@ impl World {
             },
             client,
             session: ask.session,
-            max_queue: None,
+            ..Plea::of(OWNERS[ask.owner])
         };
         let got = self.server.acquire_all(&of(ask.locks), plea);
         let happened = self.what_happened(&got);

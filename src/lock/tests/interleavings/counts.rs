@@ -1,109 +1,51 @@
 //! What a history got to see.
 
-use std::ops::AddAssign;
-
 use crate::lock::tests::model::Tally;
+use crate::lock::tests::sums::sums;
 
-/// How often things came about that the test is there for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    pub steps: u64,
-    pub granted_at_once: u64,
-    pub granted_to_waiters: u64,
-    pub timed_out: u64,
-    pub denied: u64,
-    pub sent_away: u64,
-    pub refused: u64,
-    pub guarded: u64,
-    pub killed: u64,
-    /// Waiters that were replied, and whose connections closed before they could have heard.
-    pub lost: u64,
-    pub foreign: u64,
-    pub flushed: u64,
-    pub swapped: u64,
-    pub copied: u64,
-    pub evicted: u64,
-    pub expired: u64,
-    pub steps_back: u64,
-    pub steps_forward: u64,
-    pub lags: u64,
-    pub pauses: u64,
-    pub restarts: u64,
-    pub failovers: u64,
-    /// Restarts and failovers that lost what had been written.
-    pub tails_lost: u64,
-    pub demotions: u64,
-    pub slots_left: u64,
-    pub slots_back: u64,
-    pub settings: u64,
-    pub drained: u64,
-    pub tally: Tally,
+sums! {
+    /// How often things came about that the test is there for.
+    pub struct Counts {
+        pub steps: u64,
+        pub granted_at_once: u64,
+        pub granted_to_waiters: u64,
+        pub timed_out: u64,
+        pub denied: u64,
+        pub sent_away: u64,
+        pub refused: u64,
+        pub guarded: u64,
+        pub killed: u64,
+        /// Waiters that were replied, and whose connections closed before they could have heard.
+        pub lost: u64,
+        pub foreign: u64,
+        pub flushed: u64,
+        pub swapped: u64,
+        pub copied: u64,
+        pub evicted: u64,
+        pub expired: u64,
+        pub steps_back: u64,
+        pub steps_forward: u64,
+        pub lags: u64,
+        pub pauses: u64,
+        pub restarts: u64,
+        pub failovers: u64,
+        /// Restarts and failovers that lost what had been written.
+        pub tails_lost: u64,
+        pub demotions: u64,
+        pub slots_left: u64,
+        pub slots_back: u64,
+        pub settings: u64,
+        pub drained: u64,
+        /// Turns in which there was more to do than one does, and how many have waited at most at once.
+        pub spent: u64,
+        pub most_waiting: u64,
+        pub tally: Tally,
+    }
 }
 
 impl super::soak::Seen for Counts {
     fn steps(&self) -> u64 {
         self.steps
-    }
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.steps += other.steps;
-        self.granted_at_once += other.granted_at_once;
-        self.granted_to_waiters += other.granted_to_waiters;
-        self.timed_out += other.timed_out;
-        self.denied += other.denied;
-        self.sent_away += other.sent_away;
-        self.refused += other.refused;
-        self.guarded += other.guarded;
-        self.killed += other.killed;
-        self.lost += other.lost;
-        self.foreign += other.foreign;
-        self.flushed += other.flushed;
-        self.swapped += other.swapped;
-        self.copied += other.copied;
-        self.evicted += other.evicted;
-        self.expired += other.expired;
-        self.steps_back += other.steps_back;
-        self.steps_forward += other.steps_forward;
-        self.lags += other.lags;
-        self.pauses += other.pauses;
-        self.restarts += other.restarts;
-        self.failovers += other.failovers;
-        self.tails_lost += other.tails_lost;
-        self.demotions += other.demotions;
-        self.slots_left += other.slots_left;
-        self.slots_back += other.slots_back;
-        self.settings += other.settings;
-        self.drained += other.drained;
-        self.tally += other.tally;
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.adopted += other.adopted;
-        self.taken_over += other.taken_over;
-        self.other_modes += other.other_modes;
-        self.one_waits += other.one_waits;
-        self.not_heard_of += other.not_heard_of;
-        self.upgraded += other.upgraded;
-        self.ended_upgrades += other.ended_upgrades;
-        self.closed += other.closed;
-        self.several_waited += other.several_waited;
-        self.several_granted += other.several_granted;
-        self.together += other.together;
-        self.limited += other.limited;
-        self.deadlocks += other.deadlocks;
-        self.broken += other.broken;
-        self.upgrades_refused += other.upgrades_refused;
-        self.unheard += other.unheard;
-        self.outlasted += other.outlasted;
-        self.full += other.full;
-        self.behind += other.behind;
-        self.adopted_orphans += other.adopted_orphans;
-        self.withdrawn += other.withdrawn;
-        self.withdrawn_late += other.withdrawn_late;
     }
 }
 

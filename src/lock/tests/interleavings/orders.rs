@@ -24,10 +24,10 @@
 pub mod search;
 
 use std::fmt;
-use std::ops::AddAssign;
 
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, Plea, Server, told_on};
+use crate::lock::tests::sums::sums;
 use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::random::Random;
@@ -46,57 +46,34 @@ const HISTORIES: u64 = 5000;
 const STEPS: usize = 14;
 const STEPS_WITH_PLACES: usize = 24;
 
-/// What came of the requests that had to wait.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    judged: u64,
-    states: usize,
-    refused: u64,
-    granted_by_all: u64,
-    /// Granted by some orders: refused, and not.
-    between_refused: u64,
-    between_waiting: u64,
-    /// Granted by none, but not because of this request alone: refused, and not.
-    stuck_before_refused: u64,
-    stuck_before_waiting: u64,
-    /// Requests of those who share a lock to have it alone: granted at once, and refused.
-    upgraded: u64,
-    no_upgrades: u64,
-    limits: u64,
-    several: u64,
-    /// Of owners that waited already: taken over, asked for in another mode, and refused because it is for other locks.
-    taken_over: u64,
-    other_modes: u64,
-    one_waits: u64,
-    /// In places.
-    places: u64,
-    /// Places that slept and woke, and requests that were refused because of their owners.
-    woken: u64,
-    kept_asleep: u64,
-    over_woken: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.judged += other.judged;
-        self.states += other.states;
-        self.refused += other.refused;
-        self.granted_by_all += other.granted_by_all;
-        self.between_refused += other.between_refused;
-        self.between_waiting += other.between_waiting;
-        self.stuck_before_refused += other.stuck_before_refused;
-        self.stuck_before_waiting += other.stuck_before_waiting;
-        self.upgraded += other.upgraded;
-        self.no_upgrades += other.no_upgrades;
-        self.limits += other.limits;
-        self.several += other.several;
-        self.taken_over += other.taken_over;
-        self.other_modes += other.other_modes;
-        self.one_waits += other.one_waits;
-        self.places += other.places;
-        self.woken += other.woken;
-        self.kept_asleep += other.kept_asleep;
-        self.over_woken += other.over_woken;
+sums! {
+    /// What came of the requests that had to wait.
+    struct Counts {
+        judged: u64,
+        states: usize,
+        refused: u64,
+        granted_by_all: u64,
+        /// Granted by some orders: refused, and not.
+        between_refused: u64,
+        between_waiting: u64,
+        /// Granted by none, but not because of this request alone: refused, and not.
+        stuck_before_refused: u64,
+        stuck_before_waiting: u64,
+        /// Requests of those who share a lock to have it alone: granted at once, and refused.
+        upgraded: u64,
+        no_upgrades: u64,
+        limits: u64,
+        several: u64,
+        /// Of owners that waited already: taken over, asked for in another mode, and refused because it is for other locks.
+        taken_over: u64,
+        other_modes: u64,
+        one_waits: u64,
+        /// In places.
+        places: u64,
+        /// Places that slept and woke, and requests that were refused because of their owners.
+        woken: u64,
+        kept_asleep: u64,
+        over_woken: u64,
     }
 }
 
@@ -264,13 +241,11 @@ impl Graph {
         // Each has a channel of its own.
         let on_its_channel = told_on(Some((owner, owner)), LONG);
         let plea = Plea {
-            owner,
             ttl: LONG,
             mode: request.locks.iter().flatten().next().copied().unwrap(),
             patience: if in_place { on_its_channel } else { Patience::Forever },
             client: self.server.connect(),
-            session: false,
-            max_queue: None,
+            ..Plea::of(owner)
         };
         self.server.acquire_all(&locks, plea)
     }

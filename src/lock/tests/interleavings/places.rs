@@ -140,12 +140,15 @@ impl World {
         self.watch.places().nth(n % places.max(1))
     }
 
-    fn name_of(&self, who: Who) -> (Owner, Option<Vec<Lock>>) {
+    /// Whose name it is, and for which locks: those of its place or its hold, or else these.
+    fn name_of(&self, who: Who, which: usize) -> (Owner, Vec<Lock>) {
+        let these = || WHICH[which].to_vec();
         match who {
-            Who::Named(owner) => (owner, None),
-            Who::Place(n) => self
-                .nth_place(n)
-                .map_or((OWNERS[0], None), |place| (place.owner, Some(place.locks.clone()))),
+            Who::Named(owner) => (owner, these()),
+            Who::Place(n) => {
+                let place = self.nth_place(n);
+                place.map_or((OWNERS[0], these()), |place| (place.owner, place.locks.clone()))
+            }
             Who::Holder(n) => {
                 let held: Vec<_> = (LOCKS.iter())
                     .flat_map(|&lock| {
@@ -154,7 +157,7 @@ impl World {
                     })
                     .collect();
                 let held = held.get(n % held.len().max(1));
-                held.map_or((OWNERS[1], None), |&(owner, lock)| (owner, Some(vec![lock])))
+                held.map_or((OWNERS[1], these()), |&(owner, lock)| (owner, vec![lock]))
             }
         }
     }
@@ -207,12 +210,10 @@ impl World {
         }
         let plea = Plea {
             owner,
-            ttl: terms.ttl,
             mode,
             patience,
             client: self.client(terms.by, owner, locks),
-            session: terms.session,
-            max_queue: terms.max_queue,
+            ..terms.plea
         };
         self.acquire(locks, plea)
     }
@@ -266,19 +267,16 @@ impl World {
                 Ok(())
             }
             Step::Try { who, which, mode, terms } => {
-                let (owner, locks) = self.name_of(who);
-                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                let (owner, locks) = self.name_of(who, which);
                 self.request(&locks, owner, mode, terms, Patience::Try)
             }
             Step::Block { who, which, mode, terms, ms } => {
-                let (owner, locks) = self.name_of(who);
-                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                let (owner, locks) = self.name_of(who, which);
                 let patience = Patience::Until(self.now() + ms);
                 self.request(&locks, owner, mode, terms, patience)
             }
             Step::Release { who, which } => {
-                let (owner, locks) = self.name_of(who);
-                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                let (owner, locks) = self.name_of(who, which);
                 if !self.may_write(&locks) {
                     return Ok(());
                 }
@@ -289,8 +287,7 @@ impl World {
                 Ok(())
             }
             Step::Renew { who, which, ttl } => {
-                let (owner, locks) = self.name_of(who);
-                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                let (owner, locks) = self.name_of(who, which);
                 if !self.may_write(&locks) {
                     return Ok(());
                 }
@@ -301,8 +298,8 @@ impl World {
                 Ok(())
             }
             Step::Check { who, which } => {
-                let (owner, locks) = self.name_of(who);
-                let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
+                let (owner, locks) = self.name_of(who, which);
+                let lock = locks[0];
                 let got = self.does(|server| server.check(lock, owner), |_| Deed::Other)?;
                 if matches!(got, Ok(Some(_))) {
                     self.watch.was_checked(lock, owner);
@@ -310,8 +307,8 @@ impl World {
                 Ok(())
             }
             Step::Guard { who, which } => {
-                let (owner, locks) = self.name_of(who);
-                let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
+                let (owner, locks) = self.name_of(who, which);
+                let lock = locks[0];
                 if !self.may_write(&[lock]) {
                     return Ok(());
                 }

@@ -1,9 +1,12 @@
 //! Makes a history that fails shorter, as long as it still fails.
 
+use std::time::{Duration, Instant};
+
 use super::Failure;
 
-/// How many runs a history is worth.
+/// How many runs a history is worth, and how long.
 const MOST_RUNS: usize = 3000;
+const LONGEST: Duration = Duration::from_secs(60);
 
 pub fn shrink<Step: Clone>(
     mut steps: Vec<Step>,
@@ -14,12 +17,14 @@ pub fn shrink<Step: Clone>(
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     steps.truncate(failure.step + 1);
+    let began = Instant::now();
+    let is_enough = |runs: usize| runs >= MOST_RUNS || began.elapsed() > LONGEST;
     let mut runs = 0;
     let mut size = steps.len().div_ceil(2);
     loop {
         let before = steps.len();
         let mut at = 0;
-        while at < steps.len() && runs < MOST_RUNS {
+        while at < steps.len() && !is_enough(runs) {
             runs += 1;
             let mut fewer = steps.clone();
             fewer.drain(at..fewer.len().min(at + size));
@@ -31,7 +36,7 @@ pub fn shrink<Step: Clone>(
                 None => at += size,
             }
         }
-        if runs >= MOST_RUNS || (size == 1 && steps.len() == before) {
+        if is_enough(runs) || (size == 1 && steps.len() == before) {
             break;
         }
         size = size.div_ceil(2);

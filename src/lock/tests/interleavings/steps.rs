@@ -1,7 +1,9 @@
 //! What may be done to a server. A step is plain data and makes sense after any other, so that a
 //! history can be replayed, and shortened.
 
-use crate::lock::tests::simulated::{Lock, Owner};
+use std::sync::OnceLock;
+
+use crate::lock::tests::simulated::{Lock, Owner, Plea};
 use crate::lock::{Ahead, LAST_MS, Limits, Mode, Ms};
 
 use super::random::Random;
@@ -10,8 +12,25 @@ pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), 
 pub const OWNERS: [Owner; 6] = ["ann", "ben", "cid", "dot", "eve", "fay"];
 pub const KEYS: [&str; 3] = ["a", "b", "c"];
 
+/// How many owners a crowd has.
+pub const CROWD: usize = 400;
+
+/// The n-th owner of a crowd, modulo their number: their names last as long as the tests.
+pub fn one_of_a_crowd(n: usize) -> Owner {
+    static ALL: OnceLock<Vec<Owner>> = OnceLock::new();
+    let all = ALL.get_or_init(|| (0..CROWD).map(|at| &*at.to_string().leak()).collect());
+    all[n % CROWD]
+}
+
+/// Whose name is it?
+pub fn owner_called(name: &[u8]) -> Owner {
+    let number = str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+    let owner = OWNERS.into_iter().find(|owner| owner.as_bytes() == name);
+    owner.or(number.map(one_of_a_crowd)).expect("an owner that the test knows")
+}
+
 /// By how much the wall clock is stepped.
-const STEPS_OF_THE_CLOCK: [Ahead; 6] = [-60_000, -1000, -50, 50, 1000, 60_000];
+pub const STEPS_OF_THE_CLOCK: [Ahead; 6] = [-60_000, -1000, -50, 50, 1000, 60_000];
 
 /// How many connections come back to ask again. Every other request comes by a new one.
 pub const REGULARS: usize = 4;
@@ -42,6 +61,8 @@ pub enum Who {
     Holder,
     /// A client that is first in the queue.
     First,
+    /// The next owner of a crowd from the n-th on who does not wait.
+    Idle(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +87,12 @@ pub enum Step {
     Acquire {
         which: Which,
         who: Who,
-        ttl: Ms,
-        mode: Mode,
         wait: Wait,
         blockable: bool,
         /// By one of the regulars' connections.
         by: Option<usize>,
-        session: bool,
-        max_queue: Option<u64>,
+        /// What else is asked for.
+        plea: Plea,
     },
     Release {
         which: Which,
@@ -97,6 +116,10 @@ pub enum Step {
     /// The connection of one of the regulars closes.
     Close {
         regular: usize,
+    },
+    /// That of the n-th hold that ends with one.
+    CloseTied {
+        n: usize,
     },
     Check {
         lock: Lock,
@@ -327,18 +350,14 @@ impl Kind {
             1 | 2 => Wait::Forever,
             _ => Wait::For(random.between(1, 80)),
         };
-        Step::Acquire {
-            which: self.which(random),
-            who,
-            ttl,
-            mode: self.mode(random),
-            wait,
-            blockable: !random.one_in(30),
-            by: random.one_in(2).then(|| random.below(REGULARS as u64) as usize),
-            session: random.one_in(3),
-            // By the ttl, so that each seed stays the history that it was.
-            max_queue: ttl.is_multiple_of(4).then_some(ttl / 4 % 4),
-        }
+        let (which, mode) = (self.which(random), self.mode(random));
+        let blockable = !random.one_in(30);
+        let by = random.one_in(2).then(|| random.below(REGULARS as u64) as usize);
+        let session = random.one_in(3);
+        // By the ttl, so that each seed stays the history that it was.
+        let max_queue = ttl.is_multiple_of(4).then_some(ttl / 4 % 4);
+        let plea = Plea { ttl, mode, session, max_queue, ..Plea::of(OWNERS[0]) };
+        Step::Acquire { which, who, wait, blockable, by, plea }
     }
 }
 

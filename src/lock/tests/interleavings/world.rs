@@ -15,7 +15,7 @@ use crate::lock::{Limits, Ms};
 
 use super::counts::Counts;
 use super::nothing_is_left;
-use super::steps::{LOCKS, OWNERS, REGULARS, Step, Which, Who};
+use super::steps::{CROWD, LOCKS, OWNERS, REGULARS, Step, Which, Who, one_of_a_crowd};
 
 /// How long after a refusal the core may need to come back: its longest pause, and a little.
 const GRACE: Ms = 115;
@@ -37,6 +37,8 @@ pub struct World {
     ahead: Ms,
     /// Slots that have left, by their key, and when.
     away: BTreeMap<&'static str, Ms>,
+    /// Was there more to do than the last turn did?
+    is_spent: bool,
     /// When a client last waited, or a grant was to be returned, in elapsed time.
     busy_until: Ms,
     pub counts: Counts,
@@ -55,6 +57,7 @@ impl World {
             latest: START,
             ahead: START + Limits::DEFAULT.fence_lead,
             away: BTreeMap::new(),
+            is_spent: false,
             busy_until: 0,
             counts: Counts::default(),
         }
@@ -78,6 +81,13 @@ impl World {
             Step::Guard { lock, who } => self.guard(lock, who)?,
             Step::Configure(setting) => self.configure(setting)?,
             Step::Close { regular } => self.close(regular)?,
+            Step::CloseTied { n } => {
+                let tied: Vec<u64> = self.model.holds.iter().filter_map(|hold| hold.tied).collect();
+                if let Some(&client) = tied.get(n % tied.len().max(1)) {
+                    self.server.close(client);
+                    self.judge(Deed::Other)?;
+                }
+            }
             Step::Check { lock, who } => self.check(lock, who)?,
             Step::Set { .. }
             | Step::SetNoLock { .. }
@@ -151,7 +161,7 @@ impl World {
             Step::Return { by, held } => self.come_back(by, held)?,
         }
         if self.server.has_job() {
-            self.tick()?;
+            self.job()?;
         }
         Ok(())
     }
@@ -210,6 +220,14 @@ impl World {
             Who::First => {
                 let queue = self.model.queue_of(lock);
                 queue.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
+            }
+            Who::Idle(n) => {
+                let waits = |owner: Owner| {
+                    let mut waiting = self.model.queue.iter().chain(&self.model.served);
+                    waiting.any(|one| one.plea.owner == owner)
+                };
+                let mut crowd = (n..n + CROWD).map(one_of_a_crowd);
+                crowd.find(|&owner| !waits(owner)).unwrap_or_else(|| one_of_a_crowd(n))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
 use crate::lock::engine::report::{Holder, Report};
-use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
+use crate::lock::tests::interleavings::steps::{LOCKS, owner_called};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
 use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
 
@@ -206,7 +206,7 @@ impl Model {
 /// `LOCK.INFO`, by a client who changes nothing: not even a key that has expired is taken away.
 pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock> {
     let removes = std::mem::take(&mut server.keys.removes_expired);
-    let report = server.report(lock);
+    let report = server.report_of(lock, usize::MAX);
     server.keys.removes_expired = removes;
     report
 }
@@ -236,9 +236,9 @@ fn in_key(server: &Server, lock: Lock) -> Option<InKey> {
     let key = keys.get(lock)?;
     let steady = |end: Option<Ms>| end.map(|end| from_wall(end, keys.ahead));
     let (how, mut owners) = match (&key.content, key.content.shares()) {
-        (Content::Token(token), _) => (How::Exclusive, vec![(owner_of(token), None)]),
+        (Content::Token(token), _) => (How::Exclusive, vec![(owner_called(token), None)]),
         (_, Some(shares)) => {
-            let shares = shares.iter().map(|(owner, &end)| (owner_of(owner), steady(end)));
+            let shares = shares.iter().map(|(owner, &end)| (owner_called(owner), steady(end)));
             (How::Shared, shares.collect())
         }
         (_, None) => return None,
@@ -251,9 +251,4 @@ fn in_key(server: &Server, lock: Lock) -> Option<InKey> {
 fn end_in_key(server: &Server, lock: Lock, owner: Owner) -> Option<Option<Ms>> {
     let (_, owners) = key_by_wall(server, lock)?;
     owners.iter().find(|one| one.0 == owner).map(|one| one.1)
-}
-
-fn owner_of(token: &[u8]) -> Owner {
-    let owner = OWNERS.iter().find(|owner| owner.as_bytes() == token);
-    owner.expect("an owner that the test knows")
 }

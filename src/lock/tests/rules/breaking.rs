@@ -16,38 +16,6 @@ fn it_ends_the_hold_and_hands_the_lock_on_in_the_same_instant() {
 }
 
 #[test]
-fn it_ends_all_shares_together() {
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    let cid = server.waits("cid", 50);
-    assert_eq!(server.break_holds(LOCK, false), Ok(2));
-    server.at(0);
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.holder(), held("cid", 50));
-}
-
-#[test]
-fn a_lock_that_is_free_is_not_broken() {
-    let mut server = server();
-    assert_eq!(server.break_holds(LOCK, false), Ok(0));
-    server.gets("ann", 100);
-    server.lags_until(101);
-    assert_eq!(server.break_holds(LOCK, true), Ok(0));
-}
-
-#[test]
-fn shares_that_are_over_do_not_count() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.takes(&[LOCK], Plea { ttl: 500, ..sharing("ben") });
-    server.lags_until(101);
-    assert_eq!(server.break_holds(LOCK, false), Ok(1));
-    assert!(server.keys.get(LOCK).is_none());
-}
-
-#[test]
 fn what_is_no_lock_is_refused_and_stays() {
     let mut server = server();
     server.set(LOCK, no_lock(None));
@@ -67,23 +35,5 @@ fn a_string_without_an_end_that_is_not_ours_is_left_alone_unless_it_is_forced() 
     assert_eq!(server.break_holds(LOCK, false), Ok(0));
     assert_eq!(server.keys.get(LOCK), Some(&token("data", None)));
     assert_eq!(server.break_holds(LOCK, true), Ok(1));
-    assert!(server.keys.get(LOCK).is_none());
-}
-
-#[test]
-fn a_hold_of_ours_without_an_end_is_broken() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.foreign(Write::Persist(LOCK));
-    server.at(0);
-    assert_eq!(server.break_holds(LOCK, false), Ok(1));
-    assert_eq!(server.holder(), None);
-}
-
-#[test]
-fn a_legacy_hold_that_ends_is_broken() {
-    let mut server = server();
-    server.set(LOCK, token("legacy", Some(START + 100)));
-    assert_eq!(server.break_holds(LOCK, false), Ok(1));
     assert!(server.keys.get(LOCK).is_none());
 }

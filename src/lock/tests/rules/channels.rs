@@ -156,20 +156,6 @@ fn a_place_that_could_not_be_passed_by_is_so_as_soon_as_that_may_be_written_unle
 }
 
 #[test]
-fn a_claim_that_runs_out_puts_no_other_place_to_sleep() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 100);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[OTHER], told(alone("cid"), "news")).unwrap();
-    server.release(OTHER, "ann").unwrap();
-    server.at(200);
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), held("ben", 300));
-}
-
-#[test]
 fn as_many_places_may_sleep_as_may_wait_and_then_no_place_is_given_until_one_wakes_or_ends() {
     let ends: [Deed; 3] = [
         |server| _ = server.release(LOCK, "ben"),
@@ -196,24 +182,6 @@ fn as_many_places_may_sleep_as_may_wait_and_then_no_place_is_given_until_one_wak
         end(&mut server);
         server.place_of("dot");
     }
-}
-
-#[test]
-fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ben") });
-    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
-    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
-    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
-    // His turn comes, he does not claim it, and sleeps.
-    server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
-    assert_eq!(asks, Ok(Acquired::Place(0)));
 }
 
 const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];

@@ -40,21 +40,6 @@ fn left_of(server: &mut Server, owner: Owner) -> Option<Ms> {
 }
 
 #[test]
-fn no_client_is_granted_a_lock_whose_key_has_gone_too_early() {
-    for (way, hold) in ways() {
-        let mut server = gone_too_early(hold);
-        let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
-        assert_eq!(tried, Ok(Acquired::Busy), "{way}");
-        let ben = server.waits("ben", 10);
-        assert_eq!(left_of(&mut server, "ann"), Some(100), "{way}");
-        server.at(100);
-        assert_eq!(server.was_granted(ben), None, "{way}");
-        server.at(101);
-        assert!(server.was_granted(ben).is_some(), "{way}");
-    }
-}
-
-#[test]
 fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
     let returns: [(&str, Deed); 3] = [
         ("ACQUIRE", |server| _ = server.gets("ann", 1)),
@@ -82,30 +67,6 @@ fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
 }
 
 #[test]
-fn a_release_ends_a_hold_without_its_key_and_the_next_has_the_lock_at_once() {
-    for (way, hold) in ways() {
-        let mut server = gone_too_early(hold);
-        let ben = server.waits("ben", 10);
-        assert_eq!(server.release(LOCK, "cid"), Ok(false), "{way}");
-        assert_eq!(server.release(LOCK, "ann"), Ok(true), "{way}");
-        server.turn();
-        assert!(server.was_granted(ben).is_some(), "{way}");
-        assert_eq!(server.release(LOCK, "ann"), Ok(false), "{way}");
-    }
-}
-
-#[test]
-fn an_operator_ends_a_hold_without_its_key() {
-    for (way, hold) in ways() {
-        let mut server = gone_too_early(hold);
-        let ben = server.waits("ben", 10);
-        assert_eq!(server.break_holds(LOCK, false), Ok(1), "{way}");
-        server.at(0);
-        assert!(server.was_granted(ben).is_some(), "{way}");
-    }
-}
-
-#[test]
 fn readers_join_those_who_share_a_lock_without_its_key_and_all_are_written_again() {
     let mut server = gone_too_early(|server| {
         server.takes(&[LOCK], sharing("ann"));
@@ -117,35 +78,6 @@ fn readers_join_those_who_share_a_lock_without_its_key_and_all_are_written_again
     let until = Some(START + 100 + MINUTE.unsigned_abs());
     let owners = ["ann", "ben", "cid"].map(|owner| (owner.as_bytes().to_vec(), until));
     assert_eq!(shares, owners.into());
-}
-
-#[test]
-fn a_hold_is_over_in_time_although_its_key_stays() {
-    for (way, hold) in ways() {
-        let mut server = server();
-        hold(&mut server);
-        let ben = server.waits("ben", 10);
-        server.step(-MINUTE);
-        server.at(100);
-        assert_eq!(server.was_granted(ben), None, "{way}");
-        server.at(101);
-        assert!(server.was_granted(ben).is_some(), "{way}");
-
-        let mut server = set_back(hold);
-        server.lags_until(101);
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
-        assert!(server.keys.get(LOCK).is_some(), "{way}: a check writes nothing");
-        assert_eq!(server.renew(LOCK, "ann", 50), Ok(false), "{way}");
-        server.gets("ben", 10);
-    }
-}
-
-/// The same, but the clock is set back.
-fn set_back(hold: Deed) -> Server {
-    let mut server = server();
-    hold(&mut server);
-    server.step(-MINUTE);
-    server
 }
 
 #[test]
@@ -166,17 +98,6 @@ fn what_another_client_has_done_stays_what_it_is() {
         assert_eq!(server.check(LOCK, "ann"), Ok(None), "{what}");
         server.gets("ben", 10);
     }
-}
-
-#[test]
-fn a_lock_whose_key_another_client_has_deleted_is_free_although_another_is_held_without_one() {
-    let mut server = server();
-    server.gets("ann", 60_000_000);
-    server.takes(&[OTHER], alone("ann"));
-    server.step(MINUTE);
-    server.expire_cycle(&[OTHER]);
-    server.keys.write(Write::Del(LOCK));
-    assert_eq!(server.check(LOCK, "ann"), Ok(None));
 }
 
 #[test]
@@ -217,49 +138,6 @@ fn what_another_client_has_made_endless_has_no_end_by_any_clock() {
 }
 
 #[test]
-fn a_client_that_takes_a_lock_without_its_key_by_a_plain_set_has_it() {
-    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
-    server.set(LOCK, token("old", Some(START + 200 + MINUTE.unsigned_abs())));
-    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
-    server.del(LOCK);
-    server.gets("ben", 10);
-}
-
-#[test]
-fn what_another_client_writes_in_the_owner_s_name_in_the_place_of_its_key_ends_by_that() {
-    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
-    let until = START + 500 + MINUTE.unsigned_abs();
-    server.keys.write(Write::Set(LOCK, token("ann", Some(until))));
-    assert_eq!(left_of(&mut server, "ann"), Some(500));
-}
-
-#[test]
-fn steps_in_both_directions_within_one_hold_come_to_nothing() {
-    for (way, hold) in ways() {
-        let mut server = server();
-        hold(&mut server);
-        for (at, by) in [(10, MINUTE), (20, -2 * MINUTE), (30, 50), (40, MINUTE)] {
-            server.step(by);
-            server.expire_cycle(&[LOCK]);
-            server.at(at);
-            assert_eq!(left_of(&mut server, "ann"), Some(100 - at), "{way}");
-            let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
-            assert_eq!(tried, Ok(Acquired::Busy), "{way}");
-        }
-        server.lags_until(101);
-        server.gets("ben", 10);
-    }
-}
-
-#[test]
-fn a_deadlock_is_found_over_a_lock_that_is_held_without_its_key() {
-    let mut server = gone_too_early(|server| _ = server.gets("ann", 100));
-    server.takes(&[OTHER], alone("ben"));
-    server.queues(&[LOCK], alone("ben"));
-    assert!(server.is_refused(&[OTHER], alone("ann")));
-}
-
-#[test]
 fn a_lock_without_its_key_that_another_takes_is_not_its_former_owner_s_in_a_search() {
     // The search can't look into another database, and goes by what is known.
     let there = (1, "lock");
@@ -271,38 +149,6 @@ fn a_lock_without_its_key_that_another_takes_is_not_its_former_owner_s_in_a_sear
     server.expire_cycle(&[there]);
     server.set(there, token("cid", Some(START + 200 + MINUTE.unsigned_abs())));
     assert!(!server.is_refused(&[LOCK], alone("ann")));
-}
-
-#[test]
-fn a_share_becomes_more_when_the_other_has_ended_although_the_key_has_gone() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    let short = Plea { ttl: 30, ..sharing("ben") };
-    server.takes(&[LOCK], short);
-    server.step(MINUTE);
-    server.expire_cycle(&[LOCK]);
-    server.at(30);
-    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-    server.at(31);
-    server.gets("ann", 10);
-}
-
-#[test]
-fn shares_last_as_long_as_they_should_however_the_clock_is_stepped() {
-    for by in [MINUTE, -MINUTE, 50] {
-        let mut server = server();
-        for owner in ["ann", "ben", "cid", "dot", "eve"] {
-            server.takes(&[LOCK], sharing(owner));
-        }
-        server.step(by);
-        server.expire_cycle(&[LOCK]);
-        let zoe = server.waits("zoe", 10);
-        assert_eq!(server.renew(LOCK, "dot", 100), Ok(true), "{by}");
-        server.at(100);
-        assert_eq!(server.was_granted(zoe), None, "{by}");
-        server.at(1200);
-        assert!(server.was_granted(zoe).is_some(), "{by}");
-    }
 }
 
 #[test]
@@ -331,37 +177,6 @@ fn a_share_is_granted_where_another_owner_s_hold_has_ended_by_a_step_and_its_key
 }
 
 #[test]
-fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    server.step(MINUTE);
-    assert_eq!(server.renew(LOCK, "ann", 100), Ok(true));
-    server.step(-MINUTE);
-    server.takes(&[LOCK], sharing("ben"));
-    server.step(MINUTE);
-    server.release(LOCK, "ann").unwrap();
-    let cid = server.waits("cid", 10);
-    server.at(100);
-    assert_eq!(server.was_granted(cid), None);
-    server.at(101);
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_connection_that_closes_ends_a_hold_without_its_key() {
-    let mut server = server();
-    let client = server.connect();
-    let tied = Plea { client, session: true, ..alone("ann") };
-    server.asks(&[LOCK], tied).unwrap();
-    server.step(MINUTE);
-    server.expire_cycle(&[LOCK]);
-    let ben = server.waits("ben", 10);
-    server.close(client);
-    server.at(1);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn what_is_held_without_its_key_is_told_of_with_its_owner_and_number() {
     let mut server = server();
     let fence = server.gets("ann", 100);
@@ -387,23 +202,6 @@ fn a_hold_whose_key_was_written_again_leaves_nothing() {
         assert_eq!(server.due(), None, "{way}");
         assert_eq!(server.locks.remembered().holds, 0, "{way}");
         assert!(server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)), "{way}");
-    }
-}
-
-#[test]
-fn asking_again_after_a_step_back_prolongs_a_hold_by_no_more_than_its_ttl() {
-    for (way, hold) in ways() {
-        let mut server = server();
-        hold(&mut server);
-        server.step(-MINUTE);
-        server.lags_until(50);
-        hold(&mut server);
-        assert_eq!(left_of(&mut server, "ann"), Some(100), "{way}");
-        let ben = server.waits("ben", 10);
-        server.at(150);
-        assert_eq!(server.was_granted(ben), None, "{way}");
-        server.at(151);
-        assert!(server.was_granted(ben).is_some(), "{way}");
     }
 }
 

@@ -59,30 +59,11 @@ fn a_grant_counts_once_for_each_lock() {
 }
 
 #[test]
-fn asking_again_counts_nowhere() {
-    let (counts, events) = since_the_grant(|server| {
-        server.gets("ann", 200);
-        server.takes(&[LOCK], sharing("ann"));
-        server.check(LOCK, "ann").unwrap();
-        server.report(LOCK).unwrap();
-    });
-    assert_eq!((counts, events), (vec![], vec![]));
-}
-
-#[test]
 fn a_number_for_what_its_owner_has_already_is_no_acquisition() {
     let mut server = server();
     server.set(LOCK, token("ann", Some(START + 100)));
     server.gets("ann", 500);
     assert!(!heard(&mut server).contains(&(LOCK, Got)));
-}
-
-#[test]
-fn of_a_request_for_many_only_what_is_new_counts() {
-    let (counts, events) = since_the_grant(|server| {
-        server.takes(&[LOCK, OTHER], alone("ann"));
-    });
-    assert_eq!((counts, events), (vec![("acquired", 1)], vec![Got]));
 }
 
 #[test]
@@ -94,27 +75,6 @@ fn an_upgrade_is_heard_of_as_a_grant_and_counts_as_the_hold_that_goes_on() {
     assert_eq!(heard(&mut server), [(LOCK, Got), (LOCK, Got)]);
     server.release(LOCK, "ann").unwrap();
     assert_eq!(counted(&server), [("acquired", 1), ("released", 1)]);
-}
-
-#[test]
-fn a_try_that_gets_nothing_is_busy_once() {
-    let (counts, events) = since_the_grant(|server| {
-        server.asks(&[LOCK], alone("ben")).unwrap();
-        server.asks(&[OTHER, LOCK], alone("ben")).unwrap();
-    });
-    assert_eq!((counts, events), (vec![("busy", 2)], vec![]));
-}
-
-#[test]
-fn a_hand_over_by_a_release_is_a_release_and_a_grant_after_a_wait() {
-    let (counts, events) = since_the_grant(|server| {
-        server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.at(0);
-    });
-    let expected = [("acquired", 1), ("after wait", 1), ("released", 1)];
-    assert_eq!(counts, expected);
-    assert_eq!(events, [Released, Got]);
 }
 
 #[test]
@@ -133,52 +93,89 @@ fn a_wait_for_several_counts_each_of_them_and_is_one_wait() {
 }
 
 #[test]
-fn a_wait_whose_time_is_up_counts_once_however_it_ends() {
-    let (counts, events) = since_the_grant(|server| {
-        server.waits_for(10, "ben", 100);
-        server.at(20);
-        let cid = server.waits("cid", 100);
-        server.unblock(cid);
-        server.turn();
-    });
-    assert_eq!((counts, events), (vec![("timeouts", 2)], vec![]));
-}
-
-#[test]
-fn a_waiter_that_goes_away_counts_nowhere() {
-    let (counts, _) = since_the_grant(|server| {
-        let ben = server.waits("ben", 100);
-        server.kill(ben);
-        server.waits("cid", 100);
-        server.set_limits(|limits| limits.drain = true);
-        server.at(0);
-    });
-    assert_eq!(counts, []);
-}
-
-#[test]
-fn a_refused_place_counts_nowhere() {
-    let (counts, _) = since_the_grant(|server| {
-        server.set_limits(|limits| limits.max_waiters = 1);
-        server.waits("ben", 100);
-        let full = server.acquire(LOCK, "cid", 100, Patience::Forever);
-        assert_eq!(full, Err(Refusal::QueueFull));
-    });
-    assert_eq!(counts, []);
-}
-
-#[test]
-fn releases_count_by_whether_the_owner_held_the_lock() {
-    let (counts, events) = since_the_grant(|server| {
-        server.takes(&[OTHER], alone("ann"));
-        heard(server);
-        server.release(LOCK, "ben").unwrap();
-        server.release_all(&[LOCK, OTHER, THIRD], "ann").unwrap();
-    });
-    // Those that found nothing are not late.
-    let expected = [("acquired", 1), ("released", 2)];
-    assert_eq!(counts, expected);
-    assert_eq!(events, [Released, Released]);
+fn each_deed_counts_and_is_heard_of_as_what_it_is() {
+    type Counts = &'static [(&'static str, u64)];
+    let deeds: [(&str, Deed, Counts, &[LockEvent]); 7] = [
+        (
+            "asking again counts nowhere",
+            |server| {
+                server.gets("ann", 200);
+                server.takes(&[LOCK], sharing("ann"));
+                server.check(LOCK, "ann").unwrap();
+                server.report(LOCK).unwrap();
+            },
+            &[],
+            &[],
+        ),
+        (
+            "a hand over by a release is a release and a grant after a wait",
+            |server| {
+                server.waits("ben", 100);
+                server.release(LOCK, "ann").unwrap();
+                server.at(0);
+            },
+            &[("acquired", 1), ("after wait", 1), ("released", 1)],
+            &[Released, Got],
+        ),
+        (
+            "releases count by whether the owner held the lock",
+            |server| {
+                server.takes(&[OTHER], alone("ann"));
+                heard(server);
+                server.release(LOCK, "ben").unwrap();
+                server.release_all(&[LOCK, OTHER, THIRD], "ann").unwrap();
+            },
+            &[("acquired", 1), ("released", 2)],
+            &[Released, Released],
+        ),
+        (
+            "renewals count each hold and a refusal once",
+            |server| {
+                server.takes(&[OTHER], alone("ann"));
+                heard(server);
+                server.renew_all(&[LOCK, OTHER], "ann", 200).unwrap();
+                server.renew(LOCK, "ben", 200).unwrap();
+                server.renew_all(&[LOCK, THIRD], "ann", 200).unwrap();
+            },
+            &[("acquired", 1), ("renewed", 2), ("renew refused", 2)],
+            &[Renewed, Renewed],
+        ),
+        (
+            "a hold that goes otherwise is no lapse",
+            |server| {
+                server.loses(LOCK, Reason::Deleted);
+                server.at(500);
+                server.gets("ben", 100);
+            },
+            &[("acquired", 1)],
+            &[Got],
+        ),
+        (
+            "a hold that is evicted counts as that",
+            |server| {
+                server.waits("ben", 100);
+                server.loses(LOCK, Reason::Evicted);
+                server.at(0);
+            },
+            &[("acquired", 1), ("after wait", 1), ("evicted", 1)],
+            &[Got],
+        ),
+        (
+            "a grant that no client heard of counts as undelivered and as no release",
+            |server| {
+                let ben = server.waits("ben", 100);
+                server.release(LOCK, "ann").unwrap();
+                server.kill(ben);
+                server.at(0);
+            },
+            &[("acquired", 1), ("after wait", 1), ("released", 1), ("undelivered", 1)],
+            &[Released, Got, Released],
+        ),
+    ];
+    for (sentence, deed, counts, events) in deeds {
+        let (counted, heard) = since_the_grant(deed);
+        assert_eq!((&*counted, &*heard), (counts, events), "{sentence}");
+    }
 }
 
 #[test]
@@ -200,6 +197,39 @@ fn a_release_is_refused_to_an_owner_that_has_lost_the_lock_and_to_no_other() {
         server.lags_until(101);
         assert_eq!(server.release(LOCK, "ann"), Ok(false));
         assert_eq!(refused(&server), 1);
+    }
+}
+
+#[test]
+fn a_release_by_an_owner_that_never_knew_of_its_grant_did_not_come_too_late() {
+    fn places(server: &mut Server) {
+        _ = server.asks(&[LOCK], in_queue(alone("ben"))).unwrap();
+        server.release(LOCK, "ann").unwrap();
+    }
+    let ways: [(&str, Deed); 3] = [
+        ("its grant has still to be claimed", places),
+        ("its claim has run out", |server| {
+            places(server);
+            server.at(2 * LEASE);
+        }),
+        ("its connection has closed", |server| {
+            let waiter = server.waits("ben", 100);
+            server.release(LOCK, "ann").unwrap();
+            server.kill(waiter);
+            server.at(1);
+        }),
+    ];
+    for (way, deed) in ways {
+        for log_max_len in [128, 0] {
+            let mut server = late_server();
+            server.set_limits(|limits| limits.log_max_len = log_max_len);
+            server.gets("ann", 10 * LEASE);
+            deed(&mut server);
+            for _ in 0..2 {
+                assert_eq!(server.release(LOCK, "ben"), Ok(false), "{way}");
+                assert_eq!(server.locks.counts().release_refused, 0, "{way}");
+            }
+        }
     }
 }
 
@@ -226,20 +256,6 @@ fn a_hold_that_ends_with_its_connection_counts_as_released() {
     server.at(0);
     assert_eq!(counted(&server), [("acquired", 1), ("released", 1)]);
     assert_eq!(heard(&mut server), [(LOCK, Released)]);
-}
-
-#[test]
-fn renewals_count_each_hold_and_a_refusal_once() {
-    let (counts, events) = since_the_grant(|server| {
-        server.takes(&[OTHER], alone("ann"));
-        heard(server);
-        server.renew_all(&[LOCK, OTHER], "ann", 200).unwrap();
-        server.renew(LOCK, "ben", 200).unwrap();
-        server.renew_all(&[LOCK, THIRD], "ann", 200).unwrap();
-    });
-    let expected = [("acquired", 1), ("renewed", 2), ("renew refused", 2)];
-    assert_eq!(counts, expected);
-    assert_eq!(events, [Renewed, Renewed]);
 }
 
 #[test]
@@ -270,28 +286,6 @@ fn shares_that_run_out_count_one_by_one() {
 }
 
 #[test]
-fn a_hold_that_goes_otherwise_is_no_lapse() {
-    let (counts, events) = since_the_grant(|server| {
-        server.loses(LOCK, Reason::Deleted);
-        server.at(500);
-        server.gets("ben", 100);
-    });
-    assert_eq!((counts, events), (vec![("acquired", 1)], vec![Got]));
-}
-
-#[test]
-fn a_hold_that_is_evicted_counts_as_that() {
-    let (counts, events) = since_the_grant(|server| {
-        server.waits("ben", 100);
-        server.loses(LOCK, Reason::Evicted);
-        server.at(0);
-    });
-    let expected = [("acquired", 1), ("after wait", 1), ("evicted", 1)];
-    assert_eq!(counts, expected);
-    assert_eq!(events, [Got]);
-}
-
-#[test]
 fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
@@ -303,56 +297,6 @@ fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
     server.at(1);
     server.expire_cycle(&[LOCK]);
     assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
-}
-
-#[test]
-fn a_deadlock_counts_once_and_its_request_nowhere_else() {
-    let (counts, events) = since_the_grant(|server| {
-        server.takes(&[OTHER], alone("ben"));
-        server.queues(&[OTHER], alone("ann"));
-        heard(server);
-        assert!(server.is_refused(&[LOCK], alone("ben")));
-    });
-    assert_eq!(counts, [("acquired", 1), ("deadlocks", 1)]);
-    assert_eq!(events, []);
-}
-
-#[test]
-fn a_grant_that_no_client_heard_of_counts_as_undelivered_and_as_no_release() {
-    let (counts, events) = since_the_grant(|server| {
-        let ben = server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.kill(ben);
-        server.at(0);
-    });
-    let expected = [("acquired", 1), ("after wait", 1), ("released", 1), ("undelivered", 1)];
-    assert_eq!(counts, expected);
-    // Others have heard of the grant, and so hear of its end.
-    assert_eq!(events, [Released, Got, Released]);
-}
-
-#[test]
-fn guards_count_by_whether_the_owner_held_the_lock() {
-    let (counts, events) = since_the_grant(|server| {
-        server.guard(LOCK, "ann").unwrap();
-        server.guard(LOCK, "ben").unwrap();
-        server.guard(OTHER, "ann").unwrap();
-    });
-    assert_eq!(counts, [("guarded", 1), ("guard refused", 2)]);
-    assert_eq!(events, []);
-}
-
-#[test]
-fn a_command_that_is_refused_for_its_key_counts_nowhere() {
-    let (counts, events) = since_the_grant(|server| {
-        server.set(OTHER, no_lock(None));
-        server.asks(&[LOCK, OTHER], alone("ann")).unwrap_err();
-        server.release(OTHER, "ann").unwrap_err();
-        server.release_all(&[LOCK, OTHER], "ann").unwrap_err();
-        server.renew_all(&[LOCK, OTHER], "ann", 100).unwrap_err();
-        server.guard(OTHER, "ann").unwrap_err();
-    });
-    assert_eq!((counts, events), (vec![], vec![]));
 }
 
 #[test]

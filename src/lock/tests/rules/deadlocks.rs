@@ -69,63 +69,6 @@ fn a_key_that_others_have_deleted_closes_no_deadlock_before_that_was_heard_of() 
 }
 
 #[test]
-fn a_long_deadlock_is_found() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.takes(&[C], alone("cid"));
-    server.queues(&[C], alone("ben"));
-    let found = deadlock(&mut server, &[A], alone("cid"));
-    let owners: Vec<_> = found.iter().map(|link| &*link.0).collect();
-    assert_eq!(owners, ["cid", "ann", "ben"]);
-}
-
-#[test]
-fn a_try_never_is_a_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
-}
-
-#[test]
-fn asking_again_for_what_one_holds_never_is_a_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    for (lock, owner) in [(A, "ann"), (B, "ben")] {
-        let forever = Plea { patience: Patience::Forever, ..alone(owner) };
-        assert!(matches!(server.asks(&[lock], forever), Ok(Acquired::Held(_))));
-    }
-}
-
-#[test]
-fn who_waits_for_one_that_waits_for_none_in_return_is_not_refused() {
-    let (mut server, _) = ann_waits_for_ben();
-    assert!(!server.is_refused(&[A], alone("cid")));
-    assert!(!server.is_refused(&[B], alone("eve")));
-    assert!(!server.is_refused(&[A, B], alone("dot")));
-}
-
-#[test]
-fn one_that_comes_first_in_a_queue_is_waited_for() {
-    // H holds a; M waits for a and b; L holds c and waits for b behind M; H asks for c.
-    let mut server = server();
-    server.takes(&[A], alone("H"));
-    server.takes(&[C], alone("L"));
-    server.queues(&[A, B], alone("M"));
-    server.queues(&[B], alone("L"));
-    let found = deadlock(&mut server, &[C], alone("H"));
-    let right =
-        [link("H", C, Claim::Holds), link("L", B, Claim::ComesFirst), link("M", A, Claim::Holds)];
-    assert_eq!(found, right);
-}
-
-#[test]
-fn the_very_first_of_all_waiters_is_waited_for_too() {
-    let mut server = server();
-    server.takes(&[B], alone("ben"));
-    server.queues(&[A, B], alone("ann"));
-    let found = deadlock(&mut server, &[A], alone("ben"));
-    let right = [link("ben", A, Claim::ComesFirst), link("ann", B, Claim::Holds)];
-    assert_eq!(found, right);
-}
-
-#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();
@@ -134,126 +77,6 @@ fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     server.queues(&[A], alone("writer"));
     server.queues(&[B], alone("ann"));
     assert!(server.is_refused(&[A], sharing("ben")));
-}
-
-#[test]
-fn a_reader_waits_for_no_other_reader() {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    server.takes(&[B], alone("ben"));
-    server.queues(&[B], alone("ann"));
-    server.takes(&[A], sharing("ben"));
-}
-
-#[test]
-fn a_limit_is_a_deadlock_only_if_it_remains_whichever_of_the_others_let_go() {
-    // Two hold a permit of two; cid holds b and waits for a permit; one of the two asks for b.
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[A], limited(owner, 2));
-    }
-    server.takes(&[B], alone("cid"));
-    server.queues(&[A], limited("cid", 2));
-    assert!(!server.is_refused(&[B], alone("ann")));
-    // And now the other.
-    assert!(server.is_refused(&[B], alone("ben")));
-}
-
-#[test]
-fn a_permit_of_one_is_a_deadlock_with_any_of_its_holders() {
-    let mut server = server();
-    for owner in ["ann", "ben"] {
-        server.takes(&[A], limited(owner, 2));
-    }
-    server.takes(&[B], alone("cid"));
-    server.queues(&[A], limited("cid", 1));
-    assert!(server.is_refused(&[B], alone("ann")));
-}
-
-#[test]
-fn what_an_owner_holds_of_several_is_not_waited_for() {
-    let mut server = server();
-    server.takes(&[A, B], sharing("ben"));
-    server.queues(&[B, C], limited("dot", 1));
-    let found = deadlock(&mut server, &[A, B, C], sharing("ben"));
-    let right = [link("ben", C, Claim::ComesFirst), link("dot", B, Claim::Holds)];
-    assert_eq!(found, right);
-}
-
-#[test]
-fn waiters_that_have_gone_are_in_no_deadlock() {
-    let fates: [(&str, Fate); 4] = [
-        ("killed", Server::kill),
-        ("unblocked", Server::unblock),
-        ("timed out, and no client has seen to it", |server, _| {
-            server.lags_until(20);
-        }),
-        ("timed out", |server, _| server.at(20)),
-    ];
-    for (fate, befall) in fates {
-        let mut server = server();
-        server.takes(&[A], alone("ann"));
-        server.takes(&[B], alone("ben"));
-        let short = Plea { patience: Patience::Until(START + 20), ..alone("ann") };
-        let ann = server.queues(&[B], short);
-        befall(&mut server, ann);
-        assert!(!server.is_refused(&[A], alone("ben")), "{fate}");
-    }
-}
-
-#[test]
-fn a_waiter_that_was_granted_is_in_no_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.release(B, "ben").unwrap();
-    assert!(!server.is_refused(&[A], alone("ben")));
-}
-
-#[test]
-fn holds_that_are_over_are_in_no_deadlock() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.renew(B, "ben", 500).unwrap();
-    server.lags_until(101);
-    server.takes(&[A], alone("ben"));
-    let mut server = server_with_two_readers();
-    server.lags_until(31);
-    // The short share is over, and cid may have the permit as soon as any client looks.
-    assert!(!server.is_refused(&[B], alone("ann")));
-}
-
-#[test]
-fn a_share_that_was_renewed_while_another_owner_waits_is_part_of_a_deadlock_past_its_old_end() {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    let long = Plea { ttl: 1000, ..alone("ben") };
-    server.takes(&[B], long);
-    server.queues(&[A], alone("ben"));
-    server.renew(A, "ann", 1000).unwrap();
-    server.at(200);
-    assert!(server.is_refused(&[B], alone("ann")));
-}
-
-/// `ann` and, for 30 ms, `ben` share A; `cid` holds B and waits for A with one beside it.
-fn server_with_two_readers() -> Server {
-    let mut server = server();
-    server.takes(&[A], sharing("ann"));
-    let short = Plea { ttl: 30, ..sharing("ben") };
-    server.takes(&[A], short);
-    server.takes(&[B], alone("cid"));
-    server.queues(&[A], limited("cid", 2));
-    server
-}
-
-#[test]
-fn a_client_that_has_released_a_lock_is_in_no_deadlock_by_it() {
-    let mut server = server();
-    server.takes(&[A], sharing("x"));
-    server.takes(&[B], alone("o"));
-    let y = server.queues(&[A], limited("y", 1));
-    server.queues(&[A], alone("o"));
-    server.release(A, "x").unwrap();
-    server.turn();
-    assert!(server.was_granted(y).is_some());
-    assert!(!server.is_refused(&[B], alone("x")));
 }
 
 #[test]
@@ -372,31 +195,6 @@ fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
 }
 
 #[test]
-fn however_soon_a_wait_would_end_it_is_refused() {
-    let (mut server, _) = ann_waits_for_ben();
-    for ms in [1, 50, 600_000] {
-        let patience = Patience::Until(server.now().plus(ms));
-        for locks in [&[A][..], &[C, A]] {
-            let got = server.asks(locks, Plea { patience, ..alone("ben") });
-            assert!(matches!(got, Err(Refusal::Deadlock(_))), "{ms}: {got:?}");
-        }
-    }
-}
-
-#[test]
-fn of_a_lower_limit_more_holders_have_to_go() {
-    let mut server = server();
-    for owner in ["ann", "ben", "cid"] {
-        server.takes(&[A], limited(owner, 3));
-    }
-    server.takes(&[B], alone("dot"));
-    // Two of the three have to go: with one of them stuck that can be.
-    server.queues(&[A], limited("dot", 2));
-    assert!(!server.is_refused(&[B], alone("ann")));
-    assert!(server.is_refused(&[B], alone("ben")));
-}
-
-#[test]
 fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_way() {
     let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
     for owner in ["ann", "ben", "cid"] {
@@ -405,19 +203,6 @@ fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_wa
     server.queues(&[LOCK, OTHER], alone("dot"));
     server.foreign(Write::ZRem(LOCK, b"cid".to_vec()));
     assert!(!server.is_refused(&[OTHER], alone("cid")));
-    assert!(server.is_refused(&[OTHER], alone("ben")));
-}
-
-/// `SHARED` is a limit too: as many as may share a lock.
-#[test]
-fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer_can_let_go() {
-    let mut server = server_like(Flavour { max_sharers: Some(2), ..Flavour::default() });
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    server.takes(&[OTHER], alone("cid"));
-    server.queues(&[LOCK], sharing("cid"));
-    server.queues(&[OTHER], alone("ann"));
     assert!(server.is_refused(&[OTHER], alone("ben")));
 }
 

@@ -33,37 +33,6 @@ fn a_release_settles_the_lock_once_however_many_wait() {
 }
 
 #[test]
-fn settling_twice_changes_nothing() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    server.waits("ben", 30);
-    server.waits("cid", 30);
-    server.release(LOCK, "ann").unwrap();
-    written(&mut server);
-    let (queue, due) = (server.queue(LOCK), server.due());
-    for _ in 0..2 {
-        server.locks.waiting.queues.note(crate::lock::tests::simulated::name(LOCK).keep());
-        server.tick();
-    }
-    assert_eq!(written(&mut server), []);
-    assert_eq!((server.queue(LOCK), server.due()), (queue, due));
-}
-
-#[test]
-fn a_hold_that_expires_goes_to_the_first_waiter_in_the_next_millisecond() {
-    for keeps_expired in [false, true] {
-        let mut server = server_like(Flavour { keeps_expired, ..Flavour::default() });
-        server.gets("ann", 100);
-        server.waits("ben", 30);
-        assert_eq!(server.due(), Some(START + 101));
-        server.at(100);
-        assert_eq!(server.holder(), held("ann", 100));
-        server.at(101);
-        assert_eq!(server.holder(), held("ben", 131));
-    }
-}
-
-#[test]
 fn the_alarm_is_not_later_than_the_deadline_and_follows_it_once_it_has_rung() {
     let mut server = server();
     server.gets("ann", 100);
@@ -80,53 +49,6 @@ fn the_alarm_is_not_later_than_the_deadline_and_follows_it_once_it_has_rung() {
     server.foreign(Write::Persist(LOCK));
     server.at(61);
     assert_eq!(server.due(), None);
-}
-
-#[test]
-fn whatever_takes_the_key_away_serves_the_queue() {
-    let away: [(&str, Write); 5] = [
-        ("DEL", Write::Del(LOCK)),
-        ("RENAME", Write::Rename(LOCK, LOCKS[1])),
-        ("FLUSHDB", Write::Flush(Some(0))),
-        ("FLUSHALL", Write::Flush(None)),
-        ("SWAPDB", Write::Swap(0, 1)),
-    ];
-    for (name, write) in away {
-        for notes_late in [false, true] {
-            let mut server = server_like(Flavour { notes_late, ..Flavour::default() });
-            server.gets("ann", 100);
-            let ben = server.waits("ben", 30);
-            server.foreign(write.clone());
-            server.at(0);
-            assert!(server.was_granted(ben).is_some(), "{name}");
-            assert_eq!(server.holder(), held("ben", 30), "{name}");
-        }
-    }
-}
-
-#[test]
-fn a_lock_that_is_renamed_onto_a_queue_is_waited_for() {
-    let mut server = server();
-    server.set(LOCKS[1], token("cid", Some(START + 70)));
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 30);
-    server.foreign(Write::Rename(LOCKS[1], LOCK));
-    server.at(0);
-    assert_eq!(server.due(), Some(START + 71));
-    server.at(71);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
-fn a_flush_empties_the_ledger_and_only_that_of_its_database() {
-    let number = |server: &mut Server| server.report(LOCK).unwrap()?.holders.pop()?.grant;
-    for (db, known) in [(Some(0), false), (Some(1), true), (None, false)] {
-        let mut server = server();
-        server.gets("ann", 100);
-        server.foreign(Write::Flush(db));
-        server.set(LOCK, token("ann", None));
-        assert_eq!(number(&mut server).is_some(), known, "{db:?}");
-    }
 }
 
 #[test]

@@ -19,11 +19,6 @@ fn ann_holds_it(server: &mut Server) {
     server.gets("ann", 5000);
 }
 
-fn ann_shares_it(server: &mut Server) {
-    let ttl = 5000;
-    server.takes(&[LOCK], Plea { ttl, ..sharing("ann") });
-}
-
 #[test]
 fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
     let mut server = quarantined(nothing);
@@ -34,25 +29,6 @@ fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
     }
     server.at(1000);
     server.gets("ben", 100);
-}
-
-#[test]
-fn in_a_quarantine_no_client_joins_those_who_share_a_lock() {
-    let mut server = quarantined(ann_shares_it);
-    assert_eq!(server.asks(&[LOCK], sharing("ben")), Ok(Acquired::Busy));
-    server.takes(&[LOCK], sharing("ann"));
-}
-
-#[test]
-fn in_a_quarantine_no_client_gets_a_stronger_mode() {
-    let mut server = quarantined(ann_shares_it);
-    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
-    assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
-    server.at(999);
-    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-    server.at(1000);
-    server.gets("ann", 10);
 }
 
 #[test]
@@ -80,26 +56,6 @@ fn a_lock_that_is_released_in_a_quarantine_goes_on_when_that_is_over() {
 }
 
 #[test]
-fn a_lock_that_runs_out_in_a_quarantine_goes_on_when_that_is_over() {
-    let mut server = quarantined(|server| {
-        server.gets("ann", 300);
-    });
-    let ben = server.waits("ben", 100);
-    server.at(1000);
-    assert_eq!(server.holder(), held("ben", 1100));
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
-fn a_wait_ends_in_time_in_a_quarantine() {
-    let mut server = quarantined(nothing);
-    let ben = server.waits_for(50, "ben", 100);
-    server.at(60);
-    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-    assert!(server.locks.is_idle());
-}
-
-#[test]
 fn a_client_that_waited_before_a_reload_waits_through_its_quarantine() {
     let mut server = server();
     server.set_limits(|limits| limits.quarantine = 1000);
@@ -117,21 +73,6 @@ fn to_set_a_quarantine_begins_none() {
     let mut server = server();
     server.set_limits(|limits| limits.quarantine = 1000);
     server.gets("ann", 100);
-}
-
-#[test]
-fn a_queue_takes_as_many_as_it_may() {
-    let mut server = server();
-    server.set_limits(|limits| limits.max_waiters = 2);
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    server.waits("cid", 100);
-    let forever = Patience::Forever;
-    let full = server.acquire(LOCK, "dot", 100, forever);
-    assert_eq!(full, Err(Refusal::QueueFull));
-    assert_eq!(server.queue(LOCK).len(), 2);
-    server.unblock(ben);
-    server.waits("dot", 100);
 }
 
 #[test]
@@ -155,49 +96,6 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
     assert_eq!(answer, Err(Refusal::QueueFull));
     server.set_limits(|limits| limits.max_waiters_total = 0);
     server.queues(&[THIRD], alone("dot"));
-}
-
-#[test]
-fn a_request_that_finds_room_for_a_part_of_it_takes_none() {
-    let mut server = server();
-    server.set_limits(|limits| limits.max_waiters_total = 3);
-    server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-    server.queues(&[LOCK, OTHER], alone("ben"));
-    let both = Plea { patience: Patience::Forever, ..alone("cid") };
-    let answer = server.asks(&[LOCK, OTHER], both);
-    assert_eq!(answer, Err(Refusal::QueueFull));
-    assert_eq!(server.locks.waiting.waits.listed.entries(), 2);
-    server.queues(&[OTHER], alone("cid"));
-    assert_eq!(server.locks.waiting.waits.listed.entries(), 3);
-}
-
-/// However the wait ends.
-#[test]
-fn the_places_of_a_waiter_are_free_when_it_has_left() {
-    let ends: [(&str, Fate); 4] = [
-        ("unblocked", Server::unblock),
-        ("dead", Server::kill),
-        ("granted", |server, _| {
-            assert_eq!(server.release_all(&[LOCK, OTHER], "ann"), Ok(2));
-        }),
-        ("out of time", |server, _| server.at(51)),
-    ];
-    for (end, leave) in ends {
-        let mut server = server();
-        server.set_limits(|limits| limits.max_waiters_total = 2);
-        server.takes(&[LOCK, OTHER], alone("ann"));
-        let patience = Patience::Until(START + 50);
-        let both = Plea { patience, ..alone("ben") };
-        let ben = server.queues(&[LOCK, OTHER], both);
-        server.takes(&[THIRD], alone("dot"));
-        let one = Plea { patience: Patience::Forever, ..alone("cid") };
-        let answer = server.asks(&[THIRD], one);
-        assert_eq!(answer, Err(Refusal::QueueFull), "{end}");
-        leave(&mut server, ben);
-        server.turn();
-        assert_eq!(server.locks.waiting.waits.listed.entries(), 0, "{end}");
-        server.queues(&[THIRD], alone("cid"));
-    }
 }
 
 #[test]
@@ -229,16 +127,6 @@ fn an_orphan_is_given_its_end_once() {
     server.lags_until(200);
     assert_eq!(server.asks(&[LOCK], sharing("ann")), Ok(Acquired::Busy));
     assert_eq!(written(&mut server), []);
-}
-
-#[test]
-fn who_waits_for_an_orphan_has_the_lock_when_it_ends() {
-    let mut server = orphanage();
-    let ann = server.waits("ann", 100);
-    server.at(300);
-    assert_eq!(server.was_granted(ann), None);
-    server.at(301);
-    assert!(server.was_granted(ann).is_some());
 }
 
 #[test]
@@ -280,13 +168,6 @@ fn a_refused_request_for_several_gives_no_orphan_an_end() {
     let refused = server.asks(&[LOCK, OTHER], alone("ann"));
     assert_eq!(refused, Err(Refusal::NotALock(NotALock)));
     assert_eq!(server.keys.get(LOCK), Some(&token("orphan", None)));
-}
-
-#[test]
-fn an_orphans_owner_gets_the_ttl_that_it_asks_for() {
-    let mut server = orphanage();
-    server.gets("orphan", 50);
-    assert_eq!(server.holder(), held("orphan", 50));
 }
 
 #[test]

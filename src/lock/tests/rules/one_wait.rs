@@ -2,7 +2,6 @@
 
 use super::super::simulated::name;
 use super::*;
-use crate::lock::stats::Remembered;
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 const LEASE: Ms = 1000;
@@ -75,17 +74,6 @@ fn the_same_request_takes_its_owners_wait_over_in_its_position_and_the_earlier_c
     assert_eq!(served_next(&mut server), "ann");
     assert!(server.was_granted(again).is_some());
     assert_eq!(server.was_granted(ann), None);
-}
-
-#[test]
-fn a_wait_for_several_is_taken_over_in_any_order_of_its_locks() {
-    let mut server = held_by_eve();
-    let ann = server.queues(&BOTH, forever(alone("ann")));
-    let again = server.queues(&[OTHER, LOCK], forever(alone("ann")));
-    assert_eq!(told(&mut server, ann), Some(Told::Replaced));
-    server.release_all(&BOTH, "eve").unwrap();
-    server.turn();
-    assert!(server.was_granted(again).is_some());
 }
 
 #[test]
@@ -279,72 +267,6 @@ fn a_release_withdraws_the_wait_and_an_earlier_client_still_hears_that_it_was_re
 }
 
 #[test]
-fn what_becomes_of_an_earlier_client_does_not_touch_the_wait() {
-    let fates: [(&str, Fate); 4] = [
-        ("killed", Server::kill),
-        ("killed at the end of the turn", Server::doom),
-        ("unblocked", Server::unblock),
-        ("unblocked with an error", Server::unblock_by_error),
-    ];
-    for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
-        for (fate, befall) in fates {
-            let mut server = server_like(Flavour { answers, ..Flavour::default() });
-            server.gets("eve", 50_000);
-            let ann = server.queues(&[LOCK], forever(alone("ann")));
-            let again = server.queues(&[LOCK], forever(alone("ann")));
-            befall(&mut server, ann);
-            server.turn();
-            server.at(1);
-            assert_eq!(server.queue(LOCK), [ann], "{fate}, {answers:?}");
-            server.release(LOCK, "eve").unwrap();
-            server.turn();
-            assert!(server.was_granted(again).is_some(), "{fate}, {answers:?}");
-            assert_eq!(server.happened().offences, [""; 0]);
-        }
-    }
-}
-
-#[test]
-fn what_becomes_of_the_client_that_waits_now_ends_the_wait() {
-    let fates: [Fate; 3] = [Server::kill, Server::unblock, Server::unblock_by_error];
-    for befall in fates {
-        let (mut server, _, ben) = ann_waits();
-        let again = server.queues(&[LOCK], forever(alone("ann")));
-        befall(&mut server, again);
-        server.at(1);
-        assert_eq!(server.queue(LOCK), [ben]);
-        assert_eq!(server.locks.remembered().waiters, 1);
-    }
-}
-
-#[test]
-fn a_client_that_was_killed_before_its_wait_was_taken_over_leaves_a_new_wait() {
-    let (mut server, ann, ben) = ann_waits();
-    server.kill(ann);
-    let again = server.queues(&[LOCK], forever(alone("ann")));
-    assert_eq!(server.queue(LOCK), [ben, again], "the other was gone");
-}
-
-#[test]
-fn a_hundred_take_overs_are_one_wait_and_leave_nothing() {
-    let (mut server, ann, ben) = ann_waits();
-    let mut last = ann;
-    for _ in 0..100 {
-        last = server.queues(&[LOCK], forever(alone("ann")));
-    }
-    assert_eq!(server.queue(LOCK), [ann, ben]);
-    server.turn();
-    assert_eq!(served_next(&mut server), "ann");
-    assert!(server.was_granted(last).is_some());
-    assert_eq!(served_next(&mut server), "ben");
-    server.release(LOCK, "ben").unwrap();
-    server.release(OTHER, "eve").unwrap();
-    server.at(1);
-    assert_eq!(server.locks.remembered(), Remembered::default());
-    assert!(server.keys.keys.is_empty());
-}
-
-#[test]
 fn a_client_that_can_not_be_blocked_ends_the_wait_that_it_has_taken_over() {
     let (mut server, ann, ben) = ann_waits();
     let again = server.queues(&[LOCK], forever(alone("ann")));
@@ -410,15 +332,6 @@ fn a_place_that_was_passed_by_wakes_where_it_stood_whoever_asks_for_it() {
 }
 
 #[test]
-fn a_place_that_was_passed_by_is_a_wait() {
-    let mut server = ann_was_passed_by();
-    assert!(matches!(server.asks(&[OTHER], forever(alone("ann"))), Err(Refusal::OneWait(_))));
-    let last = server.queues(&[LOCK], forever(sharing("ann")));
-    assert_eq!(server.queue(LOCK).last(), Some(&last), "in another mode it joins at the end");
-    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
-}
-
-#[test]
 fn a_place_for_more_than_a_grant_that_was_not_heard_of_is_refused_for_that() {
     let (mut server, _) = ann_has_a_place();
     server.release(LOCK, "eve").unwrap();
@@ -466,16 +379,6 @@ fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_h
     }
     server.at(LEASE + 1);
     assert_eq!(server.locks.waiting.waits.leased_places(), 0, "her lease is over");
-}
-
-#[test]
-fn a_grant_that_its_client_has_not_heard_of_is_no_wait_but_a_hold() {
-    let (mut server, ann, _) = ann_waits();
-    server.release(LOCK, "eve").unwrap();
-    let again = server.takes(&[LOCK], forever(alone("ann")));
-    server.turn();
-    assert_eq!(server.was_granted(ann), Some(again));
-    assert_eq!(server.holder().unwrap().0, "ann");
 }
 
 #[test]
@@ -544,15 +447,4 @@ fn a_wait_whose_owner_comes_to_hold_the_lock_otherwise_is_replied_to_with_that()
     server.at(1);
     assert!(server.was_granted(again).is_some());
     assert_eq!(server.told.get(&ann), Some(&Told::Replaced));
-}
-
-#[test]
-fn a_wait_whose_time_is_up_is_not_in_the_way_of_a_try_beside_its_owner_s_own_wait() {
-    let mut server = server();
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
-    server.queues(&BOTH, forever(alone("ann")));
-    let ben = server.queues(&BOTH, Plea { patience: Patience::Until(START + 20), ..alone("ben") });
-    server.lags_until(20);
-    assert!(matches!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Held(_))));
-    assert_eq!(told(&mut server, ben), Some(Told::TimedOut));
 }

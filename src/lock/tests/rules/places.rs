@@ -1,7 +1,7 @@
 //! Places in the queue: who waits without a client, and asks again.
 
 use super::*;
-use crate::lock::{Left, LockEvent};
+use crate::lock::Left;
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 
@@ -57,15 +57,6 @@ fn place_for_both(flavour: Flavour) -> Server {
 }
 
 #[test]
-fn a_free_lock_is_had_at_once_and_leaves_no_place() {
-    let mut server = server();
-    let fence = server.claims("ann");
-    assert!(fence > 0);
-    assert_eq!(server.holder(), held("ann", 100));
-    assert!(server.is_empty());
-}
-
-#[test]
 fn a_client_that_asks_stands_in_the_order_of_arrival_with_those_who_block() {
     let mut server = server();
     server.gets("ann", 5000);
@@ -100,18 +91,6 @@ fn a_place_that_is_not_asked_for_in_time_is_gone() {
     assert_eq!(server.locks.waiting.waits.leased_places(), 1);
     assert_eq!(server.locks.counts().places_lapsed, 1);
     assert_eq!(server.place_of("cid"), 1);
-    assert_eq!(server.place_of("ben"), 2);
-}
-
-#[test]
-fn a_place_is_gone_at_the_end_of_its_lease_though_the_timer_has_not_rung() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.place_of("ben");
-    server.place_of("cid");
-    server.lags_until(LEASE - 1);
-    server.place_of("cid");
-    server.lags_until(LEASE + 2);
     assert_eq!(server.place_of("ben"), 2);
 }
 
@@ -232,15 +211,6 @@ fn another_mode_is_another_place_at_the_end() {
 }
 
 #[test]
-fn a_place_that_is_given_up_leaves_room_for_the_next() {
-    let mut server = server();
-    server.set_limits(|limits| limits.max_waiters = 1);
-    server.gets("ann", 50_000);
-    server.place_of("ben");
-    assert_eq!(server.asks(&[LOCK], in_queue(sharing("ben"))), Ok(Acquired::Place(0)));
-}
-
-#[test]
 fn keeping_a_place_is_refused_by_no_limit() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -313,22 +283,6 @@ fn a_place_for_several_locks_has_the_worst_of_its_places_and_all_or_nothing() {
 }
 
 #[test]
-fn readers_and_limits_have_places_too() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    for owner in ["ben", "cid", "dot"] {
-        server.asks(&[LOCK], in_queue(limited(owner, 2))).unwrap();
-    }
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("cid", LEASE)]));
-    let asks = server.asks(&[LOCK], in_queue(limited("cid", 2)));
-    assert!(matches!(asks, Ok(Acquired::Held(_))));
-    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("cid", 100)]));
-    server.at(101);
-    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("dot", LEASE)]));
-}
-
-#[test]
 fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -364,14 +318,6 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
         assert_eq!(server.published.len(), 1);
         assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     }
-}
-
-#[test]
-fn where_there_is_no_waiting_there_is_no_place() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.set_limits(|limits| limits.drain = true);
-    assert_eq!(server.asks_for_it("ben"), Ok(Acquired::Busy));
 }
 
 #[test]
@@ -530,18 +476,6 @@ fn a_place_for_several_locks_whose_grant_is_lost_in_part_is_not_lost() {
 }
 
 #[test]
-fn what_is_left_of_a_lost_grant_is_said_to_be_released() {
-    let mut server = place_for_both(Flavour::default());
-    server.release(LOCK, "ann").unwrap();
-    server.del(OTHER);
-    server.takes(&[OTHER], alone("cid"));
-    server.keys.mentioned.clear();
-    server.asks(&BOTH, in_queue(alone("ben"))).unwrap();
-    assert_eq!(server.holder(), None);
-    assert_eq!(server.keys.mentioned, [(LOCK, LockEvent::Released)]);
-}
-
-#[test]
 fn a_claim_that_is_over_ends_no_hold_by_another_number() {
     let mut server = place_for_both(Flavour { answers: Answers::Late, ..Flavour::default() });
     server.release(LOCK, "ann").unwrap();
@@ -560,17 +494,6 @@ fn a_claim_that_is_over_ends_no_hold_by_another_number() {
     assert!(server.was_granted(blocked).is_some());
     assert_eq!(server.holder(), held("ben", 50_000));
     assert_eq!(server.locks.counts().unclaimed, unclaimed + 1, "OTHER alone");
-}
-
-#[test]
-fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.takes(&[OTHER], alone("ben"));
-    server.waits("ben", 10);
-    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
-    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.waits.listed.entries(), 1);
 }
 
 #[test]

@@ -86,68 +86,6 @@ fn where_no_client_waits_nothing_is_put_off_that_writes_no_key() {
 }
 
 #[test]
-fn a_closed_key_holds_up_no_other() {
-    let mut server = server();
-    for lock in [LOCK, LOCKS[1]] {
-        server.acquire(lock, "ann", 100, Patience::Try).unwrap();
-    }
-    for (lock, owner) in [(LOCK, "ben"), (LOCKS[1], "cid")] {
-        server.acquire(lock, owner, 100, Patience::Forever).unwrap();
-    }
-    close(&mut server);
-    server.at(101);
-    let owner = |lock| server.keys.get(lock).map(|key| key.content.clone());
-    assert_eq!(owner(LOCKS[1]), Some(Content::Token(b"cid".to_vec())));
-    assert_ne!(owner(LOCK), Some(Content::Token(b"ben".to_vec())));
-}
-
-#[test]
-fn waits_end_on_time_all_the_same() {
-    for forbid in [pause, close] {
-        let mut server = server();
-        server.gets("ann", 100);
-        let ben = server.waits_for(150, "ben", 30);
-        forbid(&mut server);
-        server.at(151);
-        assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-    }
-}
-
-#[test]
-fn a_grant_that_no_client_heard_of_is_given_back_when_that_is_possible_again() {
-    for forbid in [pause, close] {
-        let mut server = late_server();
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 100);
-        server.release(LOCK, "ann").unwrap();
-        server.kill(ben);
-        forbid(&mut server);
-        server.at(20);
-        assert_eq!(server.holder(), held("ben", 100));
-        server.keys.paused = false;
-        server.keys.closed.clear();
-        server.at(40);
-        assert_eq!(server.holder(), None);
-    }
-}
-
-#[test]
-fn what_is_put_off_is_asked_anew_when_it_is_done() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    server.release(LOCK, "ann").unwrap();
-    server.kill(ben);
-    close(&mut server);
-    server.at(20);
-    // In the meantime its owner has asked.
-    assert!(server.check(LOCK, "ben").unwrap().is_some());
-    server.keys.closed.clear();
-    server.at(40);
-    assert_eq!(server.holder(), held("ben", 100));
-}
-
-#[test]
 fn a_pause_does_not_last_longer_because_the_clock_is_set_back() {
     let (mut server, ben) = refused(pause);
     server.keys.paused = false;

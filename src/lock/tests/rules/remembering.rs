@@ -12,16 +12,6 @@ fn remembers(server: &Server, lock: Lock) -> bool {
 }
 
 #[test]
-fn a_released_lock_is_forgotten() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.release(LOCK, "ann").unwrap();
-    assert!(!remembers(&server, LOCK));
-    assert!(server.locks.is_idle());
-    assert_eq!(server.due(), None);
-}
-
-#[test]
 fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     // Of a waiter that is sent away, and has come to its end before.
     let mut server = server();
@@ -124,16 +114,6 @@ fn a_server_that_takes_over_knows_no_numbers_and_gives_higher_ones() {
     server.restart(0);
     assert!(server.gets("ann", 100) > second);
     assert_eq!(server.holder(), held("ann", 101));
-}
-
-#[test]
-fn a_queue_survives_a_reload() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 30);
-    server.reload();
-    server.at(101);
-    assert!(server.was_granted(ben).is_some());
 }
 
 #[test]

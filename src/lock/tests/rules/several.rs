@@ -31,45 +31,6 @@ fn they_are_written_in_the_order_in_which_they_are_named() {
 }
 
 #[test]
-fn none_is_taken_while_one_is_held() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ann"));
-    written(&mut server);
-    assert_eq!(server.asks(&BOTH, alone("ben")), Ok(Acquired::Busy));
-    assert_eq!(written(&mut server), []);
-}
-
-#[test]
-fn none_is_taken_if_one_is_no_lock() {
-    let mut server = server();
-    server.set(OTHER, no_lock(None));
-    let got = server.asks(&BOTH, alone("ben"));
-    assert_eq!(got, Err(Refusal::NotALock(NotALock)));
-    assert_eq!(server.holder(), None);
-}
-
-#[test]
-fn one_that_waits_holds_nothing() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ann"));
-    server.queues(&BOTH, alone("ben"));
-    assert_eq!(server.holder(), None);
-    assert_eq!(server.check(LOCK, "ben"), Ok(None));
-}
-
-#[test]
-fn one_that_waits_stands_in_the_queue_of_each() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ann"));
-    let ben = server.queues(&BOTH, alone("ben"));
-    for (lock, owner) in BOTH.into_iter().zip(["cid", "eve"]) {
-        let behind = server.queues(&[lock], alone(owner));
-        assert_eq!(server.queue(lock), [ben, behind], "{lock:?}");
-    }
-    assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
-}
-
-#[test]
 fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
@@ -87,18 +48,6 @@ fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
 }
 
 #[test]
-fn a_queue_that_moved_up_because_all_were_granted_is_served() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    let ben = server.queues(&BOTH, sharing("ben"));
-    let cid = server.queues(&[OTHER], sharing("cid"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(ben).is_some());
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
 fn a_queue_that_moved_up_because_one_of_several_gave_up_is_served() {
     let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
     for fate in fates {
@@ -110,18 +59,6 @@ fn a_queue_that_moved_up_because_one_of_several_gave_up_is_served() {
         server.at(0);
         assert!(server.was_granted(cid).is_some());
     }
-}
-
-#[test]
-fn a_queue_that_moved_up_because_one_of_several_timed_out_is_served() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    let short = Plea { patience: Patience::Until(START + 20), ..alone("ben") };
-    let ben = server.queues(&BOTH, short);
-    let cid = server.queues(&[OTHER], alone("cid"));
-    server.at(20);
-    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-    assert!(server.was_granted(cid).is_some());
 }
 
 #[test]
@@ -140,126 +77,6 @@ fn it_cannot_be_starved() {
         }
     }
     assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn two_that_want_the_same_in_different_orders_are_no_deadlock() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    let ben = server.queues(&[LOCK, OTHER], alone("ben"));
-    let cid = server.queues(&[OTHER, LOCK], alone("cid"));
-    server.release_all(&BOTH, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.was_granted(cid), None);
-    server.release_all(&BOTH, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_retry_gives_the_same_number() {
-    let mut server = server();
-    let number = server.takes(&BOTH, alone("ann"));
-    assert_eq!(server.takes(&BOTH, alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER, LOCK], alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
-}
-
-#[test]
-fn a_retry_extends_each_to_the_later_deadline() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    server.renew(LOCK, "ann", 200).unwrap();
-    server.lags_until(50);
-    server.takes(&BOTH, alone("ann"));
-    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
-    assert_eq!(server.holders_of(OTHER), all([("ann", 150)]));
-}
-
-#[test]
-fn what_an_owner_holds_already_counts_as_available() {
-    let mut server = server();
-    let before = server.takes(&[LOCK], alone("ann"));
-    let number = server.takes(&BOTH, alone("ann"));
-    assert!(number > before);
-    assert_eq!(server.takes(&[LOCK], alone("ann")), number);
-    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
-}
-
-#[test]
-fn what_an_owner_holds_by_different_numbers_gets_one() {
-    let mut server = server();
-    let one = server.takes(&[LOCK], alone("ann"));
-    let other = server.takes(&[OTHER], alone("ann"));
-    let both = server.takes(&BOTH, alone("ann"));
-    assert!(one < other && other < both);
-}
-
-#[test]
-fn what_an_owner_holds_already_stays_held_while_it_waits_for_the_rest() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    let cid = server.queues(&[LOCK], alone("cid"));
-    assert_eq!(server.renew(LOCK, "ann", 200), Ok(true));
-    server.release(OTHER, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
-    assert_eq!(server.queue(LOCK), [cid]);
-}
-
-#[test]
-fn who_loses_what_it_holds_while_it_waits_for_the_rest_stands_where_it_came() {
-    let mut server = server();
-    server.takes(&[OTHER], alone("ben"));
-    server.takes(&[LOCK], alone("cid"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    let dot = server.queues(&[LOCK], alone("dot"));
-    server.release(LOCK, "cid").unwrap();
-    assert_eq!(server.holder(), None, "it is ann's turn, who needs both");
-    assert_eq!(server.queue(LOCK), [ann, dot]);
-}
-
-#[test]
-fn shares_of_several_are_held_beside_others() {
-    let mut server = server();
-    server.takes(&BOTH, sharing("ann"));
-    server.takes(&BOTH, limited("ben", 2));
-    for lock in BOTH {
-        assert_eq!(server.holders_of(lock), all([("ann", 100), ("ben", 100)]));
-    }
-    let got = server.asks(&BOTH, limited("cid", 2));
-    assert_eq!(got, Ok(Acquired::Busy));
-}
-
-#[test]
-fn grants_that_no_client_heard_of_are_taken_back_on_all() {
-    let mut server = late_server();
-    server.takes(&BOTH, alone("ann"));
-    let ben = server.queues(&BOTH, alone("ben"));
-    let cid = server.queues(&[OTHER], alone("cid"));
-    server.release_all(&BOTH, "ann").unwrap();
-    assert_eq!(owner_of(&server, OTHER).unwrap(), "ben");
-    server.kill(ben);
-    server.at(0);
-    assert_eq!(owner_of(&server, LOCK), None);
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn what_an_owner_held_before_is_not_taken_back_with_the_rest() {
-    let mut server = late_server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    server.release(OTHER, "ben").unwrap();
-    server.kill(ann);
-    server.at(0);
-    assert_eq!(owner_of(&server, LOCK).unwrap(), "ann");
-    assert_eq!(owner_of(&server, OTHER), None);
 }
 
 #[test]
@@ -307,17 +124,6 @@ fn a_grant_that_was_put_off_is_not_forgotten_because_a_hold_is_renewed() {
 }
 
 #[test]
-fn releasing_several_counts_those_that_were_held() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    server.takes(&[THIRD], alone("ben"));
-    let three = [LOCK, OTHER, THIRD];
-    assert_eq!(server.release_all(&three, "ann"), Ok(2));
-    assert_eq!(server.release_all(&three, "ann"), Ok(0));
-    assert_eq!(owner_of(&server, THIRD).unwrap(), "ben");
-}
-
-#[test]
 fn nothing_is_released_or_renewed_if_one_is_no_lock() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
@@ -325,33 +131,6 @@ fn nothing_is_released_or_renewed_if_one_is_no_lock() {
     assert_eq!(server.release_all(&BOTH, "ann"), Err(NotALock));
     assert_eq!(server.renew_all(&BOTH, "ann", 500), Err(NotALock));
     assert_eq!(server.holder(), held("ann", 100));
-}
-
-#[test]
-fn renewing_several_is_all_or_nothing() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    assert_eq!(server.renew_all(&BOTH, "ann", 300), Ok(true));
-    assert_eq!(server.holders_of(OTHER), all([("ann", 300)]));
-    server.release(OTHER, "ann").unwrap();
-    assert_eq!(server.renew_all(&BOTH, "ann", 500), Ok(false));
-    assert_eq!(server.holder(), held("ann", 300));
-}
-
-#[test]
-fn one_whose_time_is_up_stands_in_no_client_s_way() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let short = Plea { patience: Patience::Until(START + 20), ..alone("cid") };
-    server.queues(&[OTHER], short);
-    let dot = server.queues(&BOTH, alone("dot"));
-    server.release(OTHER, "ben").unwrap();
-    server.release(OTHER, "cid").unwrap();
-    server.lags_until(30);
-    server.release(LOCK, "ann").unwrap();
-    server.at(30);
-    assert!(server.was_granted(dot).is_some());
 }
 
 #[test]
@@ -367,18 +146,6 @@ fn one_behind_a_waiter_whose_time_is_up_is_served_whichever_queue_that_is_found_
     server.release(OTHER, "eve").unwrap();
     server.at(30);
     assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn releasing_several_looks_at_all_of_them_first() {
-    let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
-    server.takes(&BOTH, alone("cid"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    server.foreign(Write::Flush(None));
-    // Both are ann's as soon as any client looks.
-    assert_eq!(server.release_all(&BOTH, "ben"), Ok(0));
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
 }
 
 #[test]
@@ -428,17 +195,4 @@ fn one_whose_time_is_up_is_in_no_client_s_way_whichever_of_its_queues_is_looked_
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(true));
     server.turn();
     assert!(server.was_granted(ann).is_some());
-}
-
-#[test]
-fn a_hold_that_is_stronger_than_what_is_asked_for_stays_what_it_is() {
-    let mut server = server();
-    let alone_before = server.gets("ann", 100);
-    let both = server.takes(&BOTH, sharing("ann"));
-    assert!(both > alone_before);
-    assert_eq!(server.holder(), held("ann", 100));
-    assert_eq!(server.takes(&BOTH, sharing("ann")), both);
-    let upgraded = server.takes(&BOTH, alone("ann"));
-    assert!(upgraded > both);
-    assert_eq!(server.gets("ann", 100), upgraded);
 }

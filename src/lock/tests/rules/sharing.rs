@@ -1,9 +1,7 @@
 //! Beside others: SHARED and LIMIT.
 
 use super::*;
-use crate::lock::{Hold, LAST_MS, Left, SHARED_MARKER, Share};
-
-const BOTH: [(&str, Ms); 2] = [("ann", 100), ("ben", 30)];
+use crate::lock::{LAST_MS, Left, SHARED_MARKER, Share};
 
 /// `ann` shares the lock for 100 ms, `ben` for 30.
 fn shared() -> Server {
@@ -28,39 +26,6 @@ fn a_shared_lock_is_a_sorted_set_with_a_marker() {
     assert_eq!(written(&mut server), [begins, ends]);
     server.release(LOCK, "ann").unwrap();
     assert_eq!(written(&mut server), [Write::Del(LOCK)]);
-}
-
-#[test]
-fn a_short_reader_never_shortens_the_others() {
-    let server = shared();
-    assert_eq!(server.holders_of(LOCK), all(BOTH));
-    let key = server.keys.get(LOCK).unwrap();
-    assert_eq!(key.deadline, Some(START + 100));
-}
-
-#[test]
-fn the_key_ends_with_its_last_holder() {
-    let mut server = shared();
-    written(&mut server);
-    server.release(LOCK, "ann").unwrap();
-    let gone = Write::ZRem(LOCK, b"ann".to_vec());
-    let ends = Write::PExpireAt(LOCK, START + 30);
-    assert_eq!(written(&mut server), [gone, ends]);
-    server.renew(LOCK, "ben", 10).unwrap();
-    let key = server.keys.get(LOCK).unwrap();
-    assert_eq!(key.deadline, Some(START + 10));
-}
-
-#[test]
-fn each_share_ends_by_its_own_time() {
-    let mut server = shared();
-    server.lags_until(31);
-    assert_eq!(server.check(LOCK, "ben"), Ok(None));
-    assert_eq!(server.renew(LOCK, "ben", 100), Ok(false));
-    assert_eq!(server.release(LOCK, "ben"), Ok(false));
-    assert!(server.check(LOCK, "ann").unwrap().is_some());
-    let report = server.report(LOCK).unwrap().unwrap();
-    assert_eq!((report.hold, report.count), (Some(Hold::Shared), 1));
 }
 
 #[test]
@@ -107,82 +72,6 @@ fn a_share_is_not_written_over_an_expired_string() {
 }
 
 #[test]
-fn a_writer_is_excluded_by_any_share() {
-    let mut server = shared();
-    assert_eq!(server.asks(&[LOCK], alone("cid")), Ok(Acquired::Busy));
-    let cid = server.waits("cid", 10);
-    server.at(31);
-    assert_eq!(server.was_granted(cid), None);
-    server.at(101);
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_retry_of_a_share_gets_the_same_number_and_the_later_deadline() {
-    let mut server = shared();
-    let number = server.takes(&[LOCK], sharing("ben"));
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("ben", 100)]));
-    let short = Plea { ttl: 10, ..sharing("ben") };
-    assert_eq!(server.takes(&[LOCK], short), number);
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("ben", 100)]));
-    server.waits("cid", 10);
-    assert_eq!(server.takes(&[LOCK], sharing("ben")), number, "past a queue");
-}
-
-#[test]
-fn a_share_that_was_lost_in_between_gets_a_higher_number() {
-    let mut server = shared();
-    let number = server.takes(&[LOCK], limited("ben", 2));
-    server.lags_until(101);
-    assert!(server.takes(&[LOCK], sharing("ben")) > number);
-}
-
-#[test]
-fn an_expired_permit_is_free_at_once() {
-    let mut server = shared();
-    let cid = server.queues(&[LOCK], limited("cid", 2));
-    server.at(30);
-    assert_eq!(server.was_granted(cid), None);
-    server.at(31);
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("cid", 131)]));
-}
-
-#[test]
-fn an_expired_permit_is_free_for_who_asks_before_the_timer_rings() {
-    let mut server = shared();
-    server.lags_until(31);
-    server.takes(&[LOCK], limited("cid", 2));
-    assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("cid", 131)]));
-}
-
-#[test]
-fn limit_two_is_refused_while_three_hold() {
-    let mut server = shared();
-    server.takes(&[LOCK], sharing("cid"));
-    for (most, free) in [(1, false), (2, false), (3, false), (4, true)] {
-        let got = server.asks(&[LOCK], limited("dot", most));
-        assert_eq!(got != Ok(Acquired::Busy), free, "{most}");
-    }
-}
-
-#[test]
-fn a_limit_belongs_to_the_request() {
-    let mut server = server();
-    server.takes(&[LOCK], limited("ann", 1));
-    assert_eq!(server.asks(&[LOCK], limited("ben", 1)), Ok(Acquired::Busy));
-    server.takes(&[LOCK], limited("ben", 2));
-    server.takes(&[LOCK], sharing("cid"));
-}
-
-#[test]
-fn who_has_a_permit_is_not_counted_against_itself() {
-    let mut server = server();
-    let number = server.takes(&[LOCK], limited("ann", 1));
-    assert_eq!(server.takes(&[LOCK], limited("ann", 1)), number);
-}
-
-#[test]
 fn a_reader_that_comes_after_a_waiting_writer_waits_behind_it() {
     let mut server = shared();
     let cid = server.waits("cid", 10);
@@ -192,32 +81,6 @@ fn a_reader_that_comes_after_a_waiting_writer_waits_behind_it() {
     server.turn();
     assert!(server.was_granted(cid).is_some());
     assert_eq!(server.was_granted(dot), None);
-}
-
-#[test]
-fn a_try_does_not_overtake_a_waiting_writer() {
-    let mut server = shared();
-    server.waits("cid", 10);
-    for plea in [sharing("dot"), limited("dot", 9), alone("dot")] {
-        assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
-    }
-}
-
-#[test]
-fn readers_at_the_head_are_granted_together() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let readers = ["ben", "cid", "dot"].map(|owner| server.queues(&[LOCK], sharing(owner)));
-    let writer = server.waits("eve", 10);
-    let behind = server.queues(&[LOCK], sharing("fay"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(readers.iter().all(|&one| server.was_granted(one).is_some()));
-    let mut numbers = readers.map(|one| server.was_granted(one));
-    assert!(numbers.is_sorted(), "in their order: {numbers:?}");
-    numbers.sort_unstable();
-    assert!(numbers.windows(2).all(|two| two[0] != two[1]));
-    assert_eq!(server.queue(LOCK), [writer, behind]);
 }
 
 #[test]
@@ -235,58 +98,6 @@ fn a_crowd_of_readers_is_told_in_portions() {
     assert!((1..=50).contains(&at_once), "{at_once}");
     server.at(50);
     assert_eq!(server.told.len(), 1000);
-}
-
-#[test]
-fn permits_are_granted_as_far_as_they_go() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let all = ["ben", "cid", "dot"].map(|owner| server.queues(&[LOCK], limited(owner, 2)));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert_eq!(server.queue(LOCK), all[2..]);
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.queue(LOCK), [0; 0]);
-}
-
-#[test]
-fn one_that_waits_for_a_permit_is_not_overtaken_by_one_that_asks_for_less() {
-    let mut server = shared();
-    let cid = server.queues(&[LOCK], limited("cid", 2));
-    let dot = server.queues(&[LOCK], sharing("dot"));
-    server.at(0);
-    assert_eq!(server.queue(LOCK), [cid, dot]);
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some() && server.was_granted(dot).is_some());
-}
-
-#[test]
-fn readers_come_in_at_once_when_the_writer_before_them_goes() {
-    let goes: [(&str, Fate); 4] = [
-        ("gives up", Server::unblock),
-        ("is sent off", Server::unblock_by_error),
-        ("dies", Server::kill),
-        ("times out", |server, _| server.at(20)),
-    ];
-    for (how, go) in goes {
-        let mut server = shared();
-        let cid = server.waits_for(20, "cid", 10);
-        let dot = server.queues(&[LOCK], sharing("dot"));
-        go(&mut server, cid);
-        let now = server.now().ms() - START;
-        server.at(now);
-        assert!(server.was_granted(dot).is_some(), "it {how}");
-    }
-}
-
-#[test]
-fn an_exclusive_owner_that_asks_shared_stays_exclusive() {
-    let mut server = server();
-    let number = server.gets("ann", 50);
-    assert_eq!(server.takes(&[LOCK], sharing("ann")), number);
-    assert_eq!(server.holder(), held("ann", 100));
-    assert_eq!(server.asks(&[LOCK], sharing("ben")), Ok(Acquired::Busy));
 }
 
 #[test]
@@ -365,31 +176,6 @@ fn a_user_s_sorted_set_is_no_lock() {
 }
 
 #[test]
-fn a_shared_grant_that_no_client_heard_of_is_given_back_alone() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let ben = server.queues(&[LOCK], sharing("ben"));
-    server.queues(&[LOCK], sharing("cid"));
-    server.release(LOCK, "ann").unwrap();
-    server.kill(ben);
-    server.at(0);
-    assert_eq!(server.holders_of(LOCK), all([("cid", 100)]));
-}
-
-#[test]
-fn the_last_share_is_handed_over_to_a_writer() {
-    let mut server = shared();
-    let cid = server.waits("cid", 10);
-    server.release(LOCK, "ann").unwrap();
-    written(&mut server);
-    server.release(LOCK, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-    let over = Write::Set(LOCK, token("cid", Some(START + 10)));
-    assert_eq!(written(&mut server), [over]);
-}
-
-#[test]
 fn a_score_beyond_all_time_is_no_deadline() {
     for (score, deadline) in [
         (f64::NEG_INFINITY, Some(0)),
@@ -421,15 +207,4 @@ fn beside_a_share_with_a_score_beyond_all_time_the_key_has_no_end() {
     // Alone it lasts for as long as its owner says.
     server.takes(&[LOCK], alone("cid"));
     assert_eq!(server.holder(), Some(("cid".to_owned(), Some(300))));
-}
-
-#[test]
-fn a_share_without_an_end_gets_one_when_its_owner_asks() {
-    let mut server = shared();
-    let for_ever = (b"cid".to_vec(), None);
-    server.foreign(Write::ZAdd(LOCK, vec![for_ever]));
-    server.foreign(Write::Persist(LOCK));
-    server.takes(&[LOCK], sharing("cid"));
-    let three = [("ann", 100), ("ben", 30), ("cid", 100)];
-    assert_eq!(server.holders_of(LOCK), all(three));
 }

@@ -519,19 +519,6 @@ mod sharers {
     }
 
     #[test]
-    fn a_waiter_that_comes_to_share_it_by_anothers_hand_has_what_it_waits_for() {
-        let mut server = shared(100_000);
-        server.waits("zoe", 50);
-        let yan = server.queues(&[LOCK], Plea { patience: Patience::Forever, ..sharing("yan") });
-        settle_down(&mut server, 5000);
-        assert_eq!(server.was_granted(yan), None);
-        let share = (b"yan".to_vec(), Some(START + 90_000));
-        server.foreign(Write::ZAdd(LOCK, vec![share]));
-        settle_down(&mut server, 9000);
-        assert!(server.was_granted(yan).is_some());
-    }
-
-    #[test]
     fn a_lock_that_more_share_than_may_lets_no_client_in_and_nothing_walks_through_them() {
         let mut server = written(TOO_MANY, 100_000);
         let tries = server.asks(&[LOCK], sharing("zoe"));

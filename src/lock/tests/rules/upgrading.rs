@@ -2,8 +2,6 @@
 
 use super::*;
 
-const BOTH: [Lock; 2] = [LOCK, OTHER];
-
 /// `ann` and `ben` share the lock for 100 ms.
 fn shared() -> Server {
     let mut server = server();
@@ -21,27 +19,6 @@ fn in_queue(plea: Plea) -> Plea {
 fn by_hand(server: &mut Server, owner: Owner) {
     let share = (owner.as_bytes().to_vec(), Some(START + 100));
     server.foreign(Write::ZAdd(LOCK, vec![share]));
-}
-
-#[test]
-fn the_only_holder_has_the_lock_alone_at_once_by_a_new_number() {
-    for patience in [Patience::Try, Patience::Forever] {
-        let mut server = server();
-        let shared = server.takes(&[LOCK], sharing("ann"));
-        let alone = server.takes(&[LOCK], Plea { ttl: 20, patience, ..alone("ann") });
-        assert!(alone > shared);
-        assert_eq!(server.holder(), held("ann", 100), "the later deadline");
-        assert_eq!(server.gets("ann", 20), alone);
-    }
-}
-
-#[test]
-fn an_upgrade_passes_the_queue() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ann"));
-    let cid = server.waits("cid", 10);
-    server.gets("ann", 10);
-    assert_eq!(server.queue(LOCK), [cid]);
 }
 
 #[test]
@@ -113,33 +90,6 @@ fn an_owner_whose_place_for_another_lock_sleeps_is_not_upgraded() {
 }
 
 #[test]
-fn an_upgrade_of_several_needs_every_one_of_them_at_once() {
-    let mut server = server();
-    server.takes(&BOTH, sharing("ann"));
-    server.takes(&[OTHER], sharing("cid"));
-    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
-    assert_eq!(server.asks(&BOTH, forever), Err(Refusal::NoUpgrade));
-    assert_eq!(server.asks(&BOTH, alone("ann")), Ok(Acquired::Busy));
-    server.release(OTHER, "cid").unwrap();
-    assert!(matches!(server.asks(&BOTH, forever), Ok(Acquired::Held(_))));
-}
-
-#[test]
-fn a_wait_is_over_when_its_owner_comes_to_share_what_it_wants_alone() {
-    for locks in [&[LOCK][..], &[LOCK, OTHER], &[OTHER, LOCK]] {
-        let mut server = server();
-        server.takes(&[OTHER], alone("eve"));
-        server.takes(&[LOCK], sharing("ben"));
-        let ann = server.queues(locks, alone("ann"));
-        by_hand(&mut server, "ann");
-        server.at(1);
-        assert_eq!(server.told.get(&ann), Some(&Told::NoUpgrade), "{locks:?}");
-        assert!(server.check(LOCK, "ann").unwrap().is_some(), "it keeps the share");
-        assert!(server.queue(LOCK).is_empty());
-    }
-}
-
-#[test]
 fn a_place_is_gone_when_its_owner_comes_to_share_what_it_wants_alone() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ben"));
@@ -149,17 +99,6 @@ fn a_place_is_gone_when_its_owner_comes_to_share_what_it_wants_alone() {
     assert!(server.queue(LOCK).is_empty());
     assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Err(Refusal::NoUpgrade));
     assert_eq!(server.published, []);
-}
-
-#[test]
-fn those_behind_a_wait_that_is_over_as_an_upgrade_move_up() {
-    let mut server = server();
-    server.takes(&[LOCK], sharing("ben"));
-    server.waits("ann", 10);
-    let reader = server.queues(&[LOCK], sharing("cid"));
-    by_hand(&mut server, "ann");
-    server.at(1);
-    assert!(server.was_granted(reader).is_some());
 }
 
 #[test]
@@ -173,14 +112,6 @@ fn a_wait_whose_time_is_up_is_told_so_though_its_owner_shares_the_lock_by_then()
     server.lags_until(5);
     server.at(5);
     assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-}
-
-#[test]
-fn no_reader_is_kept_out_by_an_upgrade_that_was_refused() {
-    let mut server = shared();
-    let forever = Plea { patience: Patience::Forever, ..alone("ann") };
-    assert_eq!(server.asks(&[LOCK], forever), Err(Refusal::NoUpgrade));
-    server.takes(&[LOCK], sharing("cid"));
 }
 
 #[test]

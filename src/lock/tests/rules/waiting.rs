@@ -4,63 +4,6 @@ use super::*;
 use crate::lock::tests::simulated::name;
 
 #[test]
-fn the_ttl_starts_at_the_grant() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 30);
-    server.lags_until(80);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 110));
-}
-
-#[test]
-fn waiters_are_served_in_the_order_in_which_they_came() {
-    let mut server = server();
-    let mut last = server.gets("ann", 10);
-    let waiters = ["ben", "cid", "dot"].map(|owner| (owner, server.waits(owner, 10)));
-    let mut holder = "ann";
-    for (owner, ticket) in waiters {
-        assert_eq!(server.release(LOCK, holder), Ok(true));
-        server.turn();
-        let number = server.was_granted(ticket).expect("it is its turn");
-        assert!(number > last);
-        (holder, last) = (owner, number);
-    }
-}
-
-#[test]
-fn no_client_overtakes_those_who_wait() {
-    let mut server = late_server();
-    server.gets("ann", 10);
-    server.waits("ben", 10);
-    server.lags_until(11);
-    // The timer has not rung, and the lock is free to look at.
-    assert_eq!(server.acquire(LOCK, "cid", 10, Patience::Try), Ok(Acquired::Busy));
-    assert_eq!(server.holder(), held("ben", 21));
-}
-
-#[test]
-fn a_waiter_whose_time_is_up_is_never_granted() {
-    // Up in the same millisecond, or before; seen by a release, or by the tick.
-    for (at, by_release) in [(50, true), (51, true), (101, false)] {
-        let mut server = server();
-        server.gets("ann", 100);
-        let ben = server.waits_for(50, "ben", 10);
-        server.lags_until(at);
-        if by_release {
-            assert_eq!(server.release(LOCK, "ann"), Ok(true));
-        } else {
-            server.tick();
-        }
-        server.turn();
-        assert_eq!(server.told.get(&ben), Some(&Told::TimedOut), "at {at}");
-        assert_eq!(server.holder(), None, "at {at}");
-    }
-}
-
-#[test]
 fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     let mut server = server();
     server.gets("ann", 100);
@@ -69,46 +12,6 @@ fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
     server.gets("cid", 10);
     server.turn();
     assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-}
-
-#[test]
-fn one_whose_time_is_up_does_not_hold_up_the_next() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits_for(50, "ben", 10);
-    let cid = server.waits("cid", 10);
-    server.lags_until(60);
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-}
-
-#[test]
-fn a_wait_ends_on_time_with_nothing() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits_for(50, "ben", 10);
-    server.at(49);
-    assert_eq!(server.told.get(&ben), None);
-    server.at(51);
-    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-}
-
-#[test]
-fn a_client_that_is_unblocked_leaves_the_queue() {
-    let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
-    for fate in fates {
-        let mut server = server();
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 10);
-        let cid = server.waits("cid", 10);
-        fate(&mut server, ben);
-        assert_eq!(server.queue(LOCK), [cid]);
-        fate(&mut server, cid);
-        server.tick();
-        assert!(server.locks.is_idle());
-        assert_eq!(server.due(), None);
-    }
 }
 
 #[test]
@@ -200,30 +103,6 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
     }
     server.turn();
     assert_eq!((ticks, server.told.len()), (5, 600));
-}
-
-#[test]
-fn one_that_cannot_be_blocked_leaves_no_trace() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 10);
-    server.cannot_block(ben);
-    assert!(server.queue(LOCK).is_empty());
-    assert_eq!(server.due(), None);
-}
-
-#[test]
-fn a_replica_sends_away_a_client_that_still_waits() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 10);
-    server.demote(false);
-    server.turn();
-    assert_eq!(server.told.get(&ben), Some(&Told::SentAway));
-    assert_eq!(server.due(), None, "a replica has nothing to do");
-    server.lags_until(150);
-    server.promote();
-    server.gets("cid", 10);
 }
 
 #[test]

@@ -101,24 +101,6 @@ fn a_grant_whose_client_died_is_no_hold_that_its_owner_was_told_of() {
 }
 
 #[test]
-fn a_withdrawal_is_no_refused_release() {
-    let refused = |server: &Server| server.locks.counts().release_refused;
-    let mut server = late_server();
-    server.gets("ann", 100);
-    server.waits("ben", 10);
-    server.release(LOCK, "ben").unwrap();
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(refused(&server), 0);
-    // Nor is it a release that counts.
-    let released = server.locks.counts().released;
-    server.waits("ben", 10);
-    server.release(LOCK, "ann").unwrap();
-    server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.locks.counts().released, released + 1);
-    assert_eq!(refused(&server), 0);
-}
-
-#[test]
 fn a_release_of_what_is_no_lock_any_more_withdraws_all_the_same() {
     let mut server = server();
     server.gets("ann", 100);

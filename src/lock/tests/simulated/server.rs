@@ -73,6 +73,8 @@ pub struct Happened {
     /// Keys of which the server has said so at once.
     pub gone: Vec<Lock>,
     pub offences: Vec<String>,
+    /// Was there more to do than one turn does?
+    pub is_spent: bool,
 }
 
 /// What a client was told.
@@ -111,6 +113,36 @@ pub struct Plea {
     /// Does the hold end with that?
     pub session: bool,
     pub max_queue: Option<u64>,
+}
+
+impl Plea {
+    /// For a lock alone, for 100 ms and without a wait. Whatever can be asked for besides is not asked for.
+    pub fn of(owner: Owner) -> Self {
+        Self {
+            owner,
+            ttl: 100,
+            mode: Mode::Exclusive,
+            patience: Patience::Try,
+            client: 0,
+            session: false,
+            max_queue: None,
+        }
+    }
+
+    /// As the core is asked for it.
+    pub fn request(self) -> Request<'static> {
+        Request {
+            terms: Terms {
+                owner: self.owner.as_bytes(),
+                mode: self.mode,
+                ttl: self.ttl,
+                client: self.client,
+                session: self.session,
+            },
+            patience: self.patience,
+            max_queue: self.max_queue,
+        }
+    }
 }
 
 /// A place that is kept for so long.
@@ -296,17 +328,7 @@ impl Server {
     }
 
     pub fn acquire_all(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
-        let request = Request {
-            terms: Terms {
-                owner: plea.owner.as_bytes(),
-                mode: plea.mode,
-                ttl: plea.ttl,
-                client: plea.client,
-                session: plea.session,
-            },
-            patience: plea.patience,
-            max_queue: plea.max_queue,
-        };
+        let request = plea.request();
         // Users are called like the owners.
         self.keys.asker = plea.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
@@ -328,16 +350,8 @@ impl Server {
         ttl: Ms,
         patience: Patience<'static>,
     ) -> Result<Acquired, Refusal> {
-        let plea = Plea {
-            owner,
-            ttl,
-            mode: Mode::Exclusive,
-            patience,
-            client: self.connect(),
-            session: false,
-            max_queue: None,
-        };
-        self.acquire_all(&[lock], plea)
+        let client = self.connect();
+        self.acquire_all(&[lock], Plea { ttl, patience, client, ..Plea::of(owner) })
     }
 
     /// The server won't block the client of this waiter after all.
@@ -563,6 +577,7 @@ impl Server {
         turn.is_job = is_job;
         self.locks.tick(&mut turn);
         let is_over = turn.settling.is_empty();
+        self.happened.is_spent |= turn.budget.is_spent();
         self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
@@ -782,6 +797,7 @@ impl Server {
         let mut turn = Turn::new(&mut self.keys, now);
         let outcome = work(&mut self.locks, &mut turn);
         let is_over = turn.settling.is_empty();
+        self.happened.is_spent |= turn.budget.is_spent();
         self.has_settled(is_over);
         self.keys.authority = Authority::Ourselves;
         outcome

@@ -1,7 +1,7 @@
 //! What is done where requests wait in places. A step is plain data and makes sense after any other.
 
 use crate::lock::tests::interleavings::random::Random;
-use crate::lock::tests::simulated::{Lock, Owner};
+use crate::lock::tests::simulated::{Lock, Owner, Plea};
 use crate::lock::{Ahead, Mode, Ms};
 
 pub use crate::lock::tests::interleavings::steps::OWNERS;
@@ -23,14 +23,12 @@ pub const WHICH: [&[Lock]; 8] = [
 /// How a request is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    pub ttl: Ms,
+    pub plea: Plea,
     pub length: Ms,
     /// On which channel its owner is told, if on any.
     pub channel: Option<usize>,
     /// By which connection, if by one that comes back.
     pub by: Option<usize>,
-    pub session: bool,
-    pub max_queue: Option<u64>,
 }
 
 /// Whose name a command bears: of the places and of the holds that there are the n-th, modulo their
@@ -235,15 +233,13 @@ impl Kind {
         let told = random.below(4) < self.told;
         let ttl = random.pick(&[5, 50, 200, 1000, 4000]);
         let length = random.pick(&[20, 100, 400, 1500, 3000]);
-        Terms {
-            ttl,
-            length,
-            channel: told.then(|| random.below(CHANNELS.len() as u64) as usize),
-            by: random.one_in(2).then(|| random.below(REGULARS) as usize),
-            session: random.one_in(5),
-            // By these, so that each seed stays the history that it was.
-            max_queue: (ttl == 50).then_some(length % 7),
-        }
+        let channel = told.then(|| random.below(CHANNELS.len() as u64) as usize);
+        let by = random.one_in(2).then(|| random.below(REGULARS) as usize);
+        let session = random.one_in(5);
+        // By these, so that each seed stays the history that it was.
+        let max_queue = (ttl == 50).then_some(length % 7);
+        let plea = Plea { ttl, session, max_queue, ..Plea::of(OWNERS[0]) };
+        Terms { plea, length, channel, by }
     }
 }
 
@@ -269,7 +265,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             ms: random.pick(&[10, 100, 1000, 5000]),
         },
         92..=106 => Step::Release { who: kind.who(random), which },
-        107..=109 => Step::Renew { who: kind.who(random), which, ttl: terms.ttl },
+        107..=109 => Step::Renew { who: kind.who(random), which, ttl: terms.plea.ttl },
         110..=111 => Step::Check { who: kind.who(random), which },
         112..=113 => Step::Guard { who: kind.who(random), which },
         114..=116 => Step::Kill { n },
@@ -299,7 +295,9 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         182 => Step::Drain(false),
         183 => Step::Deny(None),
         184..=186 if kind.foreign => Step::Del { which },
-        187..=188 if kind.foreign => Step::Set { owner: kind.owner(random), which, ttl: terms.ttl },
+        187..=188 if kind.foreign => {
+            Step::Set { owner: kind.owner(random), which, ttl: terms.plea.ttl }
+        }
         189 if kind.foreign => Step::Break { which },
         190 if kind.foreign && random.one_in(2) => Step::Flush,
         191 if kind.foreign && random.one_in(2) => Step::Swap,

@@ -2,7 +2,6 @@
 //! of it, what it replies and publishes, and what `LOCK.INFO` shows.
 
 mod asking;
-mod deadlocks;
 mod kept;
 mod order;
 mod seen;
@@ -142,8 +141,6 @@ pub struct Watch {
     highest: Fence,
     /// The same, before this deed.
     highest_before: Fence,
-    /// Was nothing left to do when this deed began?
-    was_resting: bool,
     /// Since when those who wait could have what they wait for.
     late: BTreeMap<No, Ms>,
     pub counts: Counts,
@@ -205,10 +202,6 @@ impl Watch {
         self.look(server);
         self.before = self.seen.clone();
         self.highest_before = self.highest;
-        let now = server.now().ms();
-        let is_due = server.due().is_some_and(|due| due <= now) || server.has_clients_to_see_to();
-        let is_rough = now < self.rough_until || self.keeps_back || self.drains;
-        self.was_resting = server.master && !is_due && !is_rough;
         let untold = server.untold();
         let replied = self.waits.values().filter(|one| one.is_granted());
         self.replied = (replied.filter_map(|one| one.ticket))

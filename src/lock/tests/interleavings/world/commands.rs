@@ -10,8 +10,7 @@ use crate::lock::{Acquired, Ms, Patience};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
-        let Step::Acquire { which, who, ttl, mode, wait, blockable, by, session, max_queue } = step
-        else {
+        let Step::Acquire { which, who, wait, blockable, by, plea } = step else {
             return Ok(());
         };
         let locks = self.locks_of(which);
@@ -23,16 +22,13 @@ impl World {
         let by = by.filter(|&client| !self.server.is_waiting(client));
         let plea = Plea {
             owner: self.name_of(who, locks[0]),
-            ttl,
-            mode,
             patience: match wait {
                 Wait::Try => Patience::Try,
                 Wait::For(ms) => Patience::Until(self.now() + ms),
                 Wait::Forever => Patience::Forever,
             },
             client: by.unwrap_or_else(|| self.server.connect()),
-            session,
-            max_queue,
+            ..plea
         };
         let got = self.server.acquire_all(&locks, plea);
         self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));

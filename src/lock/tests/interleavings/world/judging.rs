@@ -2,9 +2,13 @@
 
 use super::super::steps::LOCKS;
 use super::{GRACE, World};
+use crate::lock::Ms;
 use crate::lock::tests::model::{Around, Deed, Verdict, ensure};
 use crate::lock::tests::simulated::Lock;
 use crate::lock::waiting::waits::waiter::State;
+
+/// How long the core may take to come back to what was too much for one turn.
+const PORTIONS_TAKE: Ms = 2;
 
 impl World {
     /// Has the model follow what the server just did.
@@ -16,6 +20,13 @@ impl World {
         if self.in_cluster {
             let lead = self.model.limits.fence_lead;
             self.ahead = self.ahead.max(self.wall() + lead);
+        }
+        self.is_spent = happened.is_spent;
+        if self.is_spent {
+            for lock in LOCKS {
+                let late = self.late.entry(lock).or_default();
+                *late = (*late).max(elapsed + PORTIONS_TAKE);
+            }
         }
         let due = self.server.due();
         let rests = due.is_none_or(|due| due > now) && !self.server.has_clients_to_see_to();
@@ -31,6 +42,9 @@ impl World {
         (self.model).follow(&mut self.server, &happened, deed, &around)?;
         self.counts.expired += happened.expired.len() as u64;
         self.counts.lost += happened.lost;
+        self.counts.spent += u64::from(happened.is_spent);
+        let waiting = self.model.queue.len() as u64;
+        self.counts.most_waiting = self.counts.most_waiting.max(waiting);
         for &(_, state) in &happened.decided {
             match state {
                 State::Granted(_) => self.counts.granted_to_waiters += 1,

@@ -102,8 +102,8 @@ impl Watch {
                     };
                     let (ticket, least) = (Some(*ticket), until);
                     let wait = self.new_place(locks, *plea, now);
-                    let no = self.joins(Wait { ticket, least, ..wait });
-                    self.waits_not_for_itself(no, was, now)
+                    self.joins(Wait { ticket, least, ..wait });
+                    Ok(())
                 }
                 Ok(Acquired::Busy) => ensure(plea.patience == Patience::Try || self.drains, || {
                     format!("busy: {plea:?}")
@@ -332,13 +332,7 @@ impl Watch {
             old.plea.mode == plea.mode && is_there && !self.may_be_another(**no, old, now)
         });
         let no = match (kept, old) {
-            (Some((&no, old)), _) => {
-                // It has woken by this, and is searched.
-                if old.missed && old.state == State::Asleep {
-                    self.waits_not_for_itself(no, was, now)?;
-                }
-                no
-            }
+            (Some((&no, _)), _) => no,
             (None, old) => {
                 self.counts.places += 1;
                 if let Some((no, old)) = old {
@@ -349,10 +343,7 @@ impl Watch {
                     })?;
                     self.waits.remove(no);
                 }
-                // It is judged as if the one were gone that is given up for it.
-                let no = self.joins(new);
-                self.waits_not_for_itself(no, was, now)?;
-                no
+                self.joins(new)
             }
         };
         let place = &self.waits[&no];
@@ -427,11 +418,6 @@ impl Watch {
             other => return Err(format!("{plea:?}: {other:?}")),
         };
         *count += 1;
-        if matches!(refusal, Refusal::Deadlock(_)) {
-            let refused = self.new_place(locks, plea, now);
-            let is_sure = self.surely_waits_for_itself((self.last + 1, &refused), was, now);
-            self.counts.sure_deadlocks += u64::from(is_sure);
-        }
         ensure(is_right, || format!("{plea:?}: {refusal:?}"))
     }
 }

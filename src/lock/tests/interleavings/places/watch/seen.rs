@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::steps::OWNERS;
 use super::Wait;
 use crate::lock::engine::report::{Holder, Report};
 use crate::lock::fence::Fence;
-use crate::lock::tests::interleavings::steps::LOCKS;
+use crate::lock::tests::interleavings::steps::{LOCKS, owner_called};
 use crate::lock::tests::model::{info, is_over};
 use crate::lock::tests::simulated::{Lock, Owner, Server};
 use crate::lock::{Hold, Left, Mode, Ms};
@@ -50,7 +49,7 @@ impl Seen {
             let Report { hold, holders, waiters, .. } = report;
             let held = (holders.iter()).filter_map(|one| held(one, hold?, now));
             let rows = waiters.iter().map(|one| Row {
-                owner: called(&one.owner),
+                owner: owner_called(&one.owner),
                 client: one.client,
                 mode: one.mode,
                 since: now - one.waited,
@@ -100,16 +99,10 @@ fn held(holder: &Holder, how: Hold, now: Ms) -> Option<Held> {
     };
     let claim = holder.claim.map(|left| now + left);
     (!is_over(until, now)).then_some(Held {
-        owner: called(&holder.owner),
+        owner: owner_called(&holder.owner),
         how,
         until,
         fence: holder.grant.map(|grant| grant.fence),
         claim,
     })
-}
-
-fn called(owner: &[u8]) -> Owner {
-    let mut owners = OWNERS.into_iter();
-    let found = owners.find(|one| one.as_bytes() == owner);
-    found.expect("an owner that the test knows")
 }
