@@ -45,30 +45,6 @@ fn two_that_wait_for_each_other_are_a_deadlock_in_words() {
 }
 
 #[test]
-fn who_is_refused_leaves_no_trace() {
-    let (mut server, ann) = ann_waits_for_ben();
-    assert!(server.is_refused(&[A], alone("ben")));
-    assert!(server.queue(A).is_empty());
-    assert_eq!(server.queue(B), [ann]);
-    server.release(B, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(ann).is_some());
-    server.takes(&[C], alone("ben"));
-}
-
-#[test]
-fn a_key_that_others_have_deleted_closes_no_deadlock_before_that_was_heard_of() {
-    let (mut server, _) = ann_waits_for_ben();
-    server.del(B);
-    server.queues(&[A], alone("ben"));
-
-    let (mut server, _) = ann_waits_for_ben();
-    server.foreign(Write::Flush(None));
-    server.takes(&[A], alone("ann"));
-    server.queues(&[A], alone("ben"));
-}
-
-#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();

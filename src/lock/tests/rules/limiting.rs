@@ -3,25 +3,18 @@
 use super::*;
 
 /// A server that has just been promoted, with a quarantine until 1000.
-fn quarantined(before: Deed) -> Server {
+fn quarantined() -> Server {
     let mut server = server();
     server.set_limits(|limits| limits.quarantine = 1000);
-    before(&mut server);
     server.demote(true);
     server.turn();
     server.promote();
     server
 }
 
-fn nothing(_: &mut Server) {}
-
-fn ann_holds_it(server: &mut Server) {
-    server.gets("ann", 5000);
-}
-
 #[test]
 fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
-    let mut server = quarantined(nothing);
+    let mut server = quarantined();
     server.at(999);
     for plea in [alone("ben"), sharing("ben"), limited("ben", 9)] {
         assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
@@ -29,43 +22,6 @@ fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
     }
     server.at(1000);
     server.gets("ben", 100);
-}
-
-#[test]
-fn in_a_quarantine_a_holder_goes_on_as_ever() {
-    let mut server = quarantined(ann_holds_it);
-    let fence = server.gets("ann", 6000);
-    assert_eq!(server.gets("ann", 10), fence);
-    assert_eq!(server.holder(), held("ann", 6000));
-    assert_eq!(server.renew(LOCK, "ann", 400), Ok(true));
-    assert_eq!(server.guard(LOCK, "ann"), Ok(true));
-    assert_eq!(server.release(LOCK, "ann"), Ok(true));
-}
-
-#[test]
-fn a_lock_that_is_released_in_a_quarantine_goes_on_when_that_is_over() {
-    let mut server = quarantined(ann_holds_it);
-    let ben = server.waits("ben", 100);
-    server.release(LOCK, "ann").unwrap();
-    server.at(999);
-    assert_eq!(server.was_granted(ben), None);
-    assert_eq!(server.holder(), None);
-    server.at(1000);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 1100));
-}
-
-#[test]
-fn a_client_that_waited_before_a_reload_waits_through_its_quarantine() {
-    let mut server = server();
-    server.set_limits(|limits| limits.quarantine = 1000);
-    server.gets("ann", 300);
-    let ben = server.waits("ben", 100);
-    server.reload();
-    server.at(999);
-    assert_eq!(server.was_granted(ben), None);
-    server.at(1000);
-    assert!(server.was_granted(ben).is_some());
 }
 
 #[test]

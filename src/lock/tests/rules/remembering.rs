@@ -138,38 +138,6 @@ fn after_a_swap_the_keys_alone_say_who_holds_a_lock_and_their_owners_get_new_num
 }
 
 #[test]
-fn after_a_swap_those_who_wait_stay_with_the_number_of_their_database_and_wait_for_what_is_there() {
-    let mut server = server();
-    let there = (1, LOCK.1);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    server.takes(&[there], alone("cid"));
-    let ben = server.waits("ben", 30);
-    let dot = server.queues(&[there], alone("dot"));
-    server.foreign(Write::Swap(0, 1));
-    server.at(0);
-    assert_eq!(server.was_granted(ben), None);
-    assert_eq!((server.queue(LOCK), server.queue(there)), (vec![ben], vec![dot]));
-    server.at(101);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.was_granted(dot), None);
-    assert_eq!(server.release(there, "ann"), Ok(true));
-    server.turn();
-    assert!(server.was_granted(dot).is_some());
-}
-
-/// Who waited for what it is granted by the keys that come has no need to wait on.
-#[test]
-fn after_a_swap_an_owner_that_holds_what_it_waits_for_is_told_so() {
-    let mut server = server();
-    server.gets("ann", 1000);
-    server.takes(&[(1, LOCK.1)], alone("ben"));
-    let ben = server.waits("ben", 30);
-    server.foreign(Write::Swap(0, 1));
-    server.at(0);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn after_a_swap_a_hold_ends_with_its_key_and_with_no_connection() {
     let mut server = server();
     let client = server.connect();

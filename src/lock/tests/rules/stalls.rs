@@ -452,26 +452,6 @@ mod sharers {
     }
 
     #[test]
-    fn shares_that_are_over_leave_at_once_when_a_client_waits() {
-        let mut server = shared(100);
-        server.takes(&[LOCK], sharing_until("zoe", 100_000));
-        server.waits("xia", 50);
-        settle_down(&mut server, 101);
-        assert_eq!(members(&server), 1);
-        assert_eq!(server.locks.counts().expired, MANY as u64);
-    }
-
-    #[test]
-    fn when_all_shares_are_over_the_lock_is_free_at_once() {
-        let mut server = shared(100);
-        server.lags_until(101);
-        server.gets("zoe", 50);
-        settle_down(&mut server, 40);
-        assert_eq!(server.locks.counts().expired, MANY as u64);
-        assert_eq!(server.locks.remembered().holds, 1);
-    }
-
-    #[test]
     fn it_is_broken_at_once_with_the_sessions_of_those_who_shared_it() {
         let mut server = server();
         for owner in owners(MANY) {
@@ -502,19 +482,6 @@ mod sharers {
             // The other way round, and as soon as his share is over.
             server.release(LOCK, "8").unwrap();
             server.queues(&[OTHER], alone("8"));
-        }
-    }
-
-    #[test]
-    fn a_deadlock_is_found_whichever_of_the_sharers_waits_first() {
-        for mut server in [shared(100_000), written(MANY, 100_000)] {
-            server.takes(&[OTHER], Plea { ttl: 100_000, ..alone("ann") });
-            server.waits("zoe", 50);
-            server.queues(&[OTHER], alone("7"));
-            assert!(server.is_refused(&[LOCK], alone("ann")));
-            server.foreign(Write::ZRem(LOCK, b"7".to_vec()));
-            settle_down(&mut server, 9000);
-            server.queues(&[LOCK], alone("ann"));
         }
     }
 

@@ -18,36 +18,6 @@ fn a_release_withdraws_what_its_owner_waits_for() {
 }
 
 #[test]
-fn a_release_withdraws_a_request_for_several_locks_whole() {
-    let mut server = server();
-    server.takes(&BOTH, alone("cid"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    let ben = server.queues(&[OTHER], sharing("ben"));
-    server.release(OTHER, "cid").unwrap();
-    server.turn();
-    assert_eq!(server.was_granted(ben), None);
-    assert_eq!(server.release(LOCK, "ann"), Ok(false));
-    server.at(0);
-    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    assert!(server.was_granted(ben).is_some(), "no client stands before it");
-}
-
-#[test]
-fn a_release_withdraws_a_grant_that_no_client_was_told_of_and_returns_0() {
-    let mut server = late_server();
-    server.gets("cid", 100);
-    let ann = server.waits("ann", 10);
-    let ben = server.waits("ben", 10);
-    server.release(LOCK, "cid").unwrap();
-    assert_eq!(server.holder(), held("ann", 10));
-    assert_eq!(server.release(LOCK, "ann"), Ok(false));
-    assert_eq!(server.holder(), held("ben", 10));
-    server.turn();
-    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn a_grant_of_several_locks_that_no_client_was_told_of_is_withdrawn_whole() {
     // Whether it releases one of them or all: none was a hold that it had been told of.
     let releases: [Deed; 2] = [
@@ -67,37 +37,6 @@ fn a_grant_of_several_locks_that_no_client_was_told_of_is_withdrawn_whole() {
         assert!(server.was_granted(ben).is_some());
         assert_eq!(server.holder(), None);
     }
-}
-
-#[test]
-fn a_grant_that_its_owner_was_told_of_otherwise_is_a_hold_that_is_released() {
-    let tells: [Deed; 3] = [
-        |server| _ = server.gets("ann", 10),
-        |server| assert_eq!(server.renew(LOCK, "ann", 10), Ok(true)),
-        |server| assert!(server.check(LOCK, "ann").unwrap().is_some()),
-    ];
-    for tell in tells {
-        let mut server = late_server();
-        server.gets("cid", 100);
-        let ann = server.waits("ann", 10);
-        server.release(LOCK, "cid").unwrap();
-        tell(&mut server);
-        assert_eq!(server.release(LOCK, "ann"), Ok(true));
-        assert_eq!(server.holder(), None);
-        server.turn();
-        assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    }
-}
-
-#[test]
-fn a_grant_whose_client_died_is_no_hold_that_its_owner_was_told_of() {
-    let mut server = late_server();
-    server.gets("cid", 100);
-    let ann = server.waits("ann", 10);
-    server.release(LOCK, "cid").unwrap();
-    server.kill(ann);
-    assert_eq!(server.release(LOCK, "ann"), Ok(false));
-    assert_eq!(server.holder(), None);
 }
 
 #[test]

@@ -157,24 +157,6 @@ fn a_slot_that_has_left_in_between_takes_it_along() {
 }
 
 #[test]
-fn a_key_that_was_removed_on_purpose_before_or_after_does_not_come_back() {
-    for way in WAYS {
-        let mut server = gone_too_early(way, Flavour::default());
-        server.tick();
-        server.del(LOCK);
-        server.at(1);
-        assert_eq!(server.keys.get(LOCK), None, "{way}");
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
-    }
-    let mut server = server_like(Flavour { says_how: true, ..Flavour::default() });
-    server.gets("ann", 100);
-    server.del(LOCK);
-    server.step(MINUTE);
-    server.at(1);
-    assert_eq!(server.keys.get(LOCK), None);
-}
-
-#[test]
 fn while_nothing_may_be_written_it_is_held_all_the_same_and_it_is_written_soon_after() {
     for way in WAYS {
         for closed in [false, true] {
@@ -212,20 +194,6 @@ fn one_that_ends_before_it_may_be_written_is_over_and_forgotten() {
 }
 
 #[test]
-fn it_is_written_although_the_clock_is_set_back_before_the_tick() {
-    for way in WAYS {
-        for back in [MINUTE, 2 * MINUTE] {
-            let mut server = gone_too_early(way, Flavour::default());
-            server.step(-back);
-            server.tick();
-            let by_wall = (START + 100).saturating_add_signed(MINUTE - back);
-            assert_eq!(server.keys.get(LOCK).unwrap().deadline, Some(by_wall), "{way}");
-            assert_eq!(left(&mut server), Some(100), "{way}");
-        }
-    }
-}
-
-#[test]
 fn with_less_than_two_milliseconds_left_nothing_is_written() {
     for (at, is_back) in [(98, true), (99, false)] {
         let mut server = server_like(Flavour { says_how: true, ..Flavour::default() });
@@ -235,17 +203,5 @@ fn with_less_than_two_milliseconds_left_nothing_is_written() {
         server.expire_cycle(&[LOCK]);
         server.tick();
         assert_eq!(server.keys.get(LOCK).is_some(), is_back, "{at}");
-    }
-}
-
-#[test]
-fn a_break_in_between_ends_it() {
-    for way in WAYS {
-        let mut server = gone_too_early(way, Flavour::default());
-        let count = if way == "shared" { 2 } else { 1 };
-        assert_eq!(server.break_holds(LOCK, false), Ok(count), "{way}");
-        server.at(1);
-        assert_eq!(server.keys.get(LOCK), None, "{way}");
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
     }
 }
