@@ -46,18 +46,17 @@ impl Locks {
             return Vec::new();
         };
         // The shorter of the two lists is gone through.
-        if held.len() <= queue.len() {
-            let owners = held.owners(now);
-            let waits = owners.flat_map(|owner| {
-                self.waiting.waits.waits_of(owner.bytes(), name.db).collect::<Vec<Ticket>>()
-            });
-            return waits.filter(|&ticket| queue.contains(ticket)).collect();
+        if queue.len() <= held.len() {
+            let holds = |ticket: &Ticket| {
+                let waiter = self.waiting.waits.get(*ticket);
+                waiter.is_some_and(|waiter| self.holds.includes(held, &waiter.owner, now))
+            };
+            return queue.iter().filter(holds).collect();
         }
-        let holds = |ticket: &Ticket| {
-            let waiter = self.waiting.waits.get(*ticket);
-            waiter.is_some_and(|waiter| self.holds.include(name, &waiter.owner, now))
-        };
-        queue.iter().filter(holds).collect()
+        let waits = held.owners(now).flat_map(|owner| {
+            self.waiting.waits.waits_of(owner.bytes(), name.db).collect::<Vec<Ticket>>()
+        });
+        waits.filter(|&ticket| queue.contains(ticket)).collect()
     }
 
     /// Remembers that a lock with a queue has been looked at, and sets its alarm: `alarm`, or earlier if
@@ -93,7 +92,7 @@ impl Holders for Holds {
     }
 
     fn include(&self, lock: NameRef<'_>, owner: &[u8], now: Now) -> bool {
-        Holds::include(self, lock, owner, now)
+        Holds::held(self, lock).is_some_and(|held| self.includes(held, owner, now))
     }
 
     fn each(&self, lock: NameRef<'_>, now: Now, visit: &mut dyn FnMut(&[u8])) {

@@ -44,7 +44,11 @@ pub struct Lost {
 }
 
 impl Lost {
+    #[inline]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
+        if formers.is_empty() {
+            return Vec::new();
+        }
         formers.into_iter().map(|former| Self { former, reason }).collect()
     }
 }
@@ -87,12 +91,9 @@ impl Holds {
         self.held(name).is_some()
     }
 
-    /// Is this owner in the record of this lock, as one whose hold has not ended?
-    pub fn include(&self, name: NameRef<'_>, owner: &[u8], now: Now) -> bool {
-        let ledger = self.ledgers.get(name.db);
-        ledger.is_some_and(|one| {
-            one.held(name.key).is_some_and(|held| one.includes(held, owner, now))
-        })
+    /// Is this owner in this record, as one whose hold has not ended?
+    pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
+        held.get(self.secret, owner).is_some_and(|entry| entry.end.lasts(now))
     }
 
     /// May this owner hold a lock of this database that others wait for?

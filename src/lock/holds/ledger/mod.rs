@@ -101,11 +101,6 @@ impl Ledger {
         self.locks.get(self.print(key)).filter(|held| !self.has_left(held))
     }
 
-    /// Is this owner among those of a lock's record whose holds have not ended?
-    pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
-        held.get(self.secret, owner).is_some_and(|entry| entry.end.lasts(now))
-    }
-
     /// What is remembered of this owner's hold.
     pub fn get(&self, key: &[u8], owner: &[u8]) -> Option<(Hold, Entry)> {
         let held = self.held(key)?;
