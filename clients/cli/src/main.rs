@@ -19,16 +19,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-redis-lock: locks of Redis and Valkey, by the module redis-lock
+redis-lock: locks in Redis and Valkey, with the redis-lock module
 
   redis-lock run KEY [OPTIONS] -- COMMAND   runs a command while it holds a lock
-  redis-lock who KEY                        who holds it, and who waits
-  redis-lock ls [PATTERN]                   the locks that are held
-  redis-lock log [COUNT]                    the last holds that were lost, and why
-  redis-lock break KEY                      ends the holds of a lock
-  redis-lock top                            all of it in one screen; also called locktop
+  redis-lock who KEY                        shows the holders and waiters of a lock
+  redis-lock ls [PATTERN]                   lists the held locks
+  redis-lock log [COUNT]                    lists the latest lost locks, and why
+  redis-lock break KEY                      ends a lock
+  redis-lock top                            shows everything on one screen; also called locktop
 
-Each says more: redis-lock run --help. The server is --url or REDIS_URL, or that on 127.0.0.1:6379.
+More: redis-lock run --help and so on. The server is --url, REDIS_URL or 127.0.0.1:6379.
 ";
 
 fn main() -> ExitCode {

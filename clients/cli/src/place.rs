@@ -4,19 +4,19 @@ use redis::{ConnectionAddr, IntoConnectionInfo};
 
 /// What the helps say of these words.
 pub const HELP: &str = "\
-  --url URL        the server: redis://user:password@host:6379/0, rediss:// by TLS, unix:///path/to/socket,
-                   redis+sentinel://host:26379,host:26379/NAME/0; without it REDIS_URL
-  --host NAME      the server (127.0.0.1), in place of --url
-  --port NUMBER    (6379)
-  --socket PATH    its unix socket, in place of both
+  --url URL        the server: redis://user:password@host:6379/0, rediss:// (TLS), unix:///path/to/socket,
+                   redis+sentinel://host:26379,host:26379/NAME/0 (default: REDIS_URL)
+  --host NAME      the server, instead of --url (default 127.0.0.1)
+  --port NUMBER    its port (default 6379)
+  --socket PATH    its unix socket, instead of both
   --user NAME      the ACL user
-  --pass WORD      its password; without it that in REDISCLI_AUTH, which others can't see in ps
-  --tls            by TLS; so with each of the next four
-  --cacert FILE    the certificate that the server's is checked by, in place of those of this system
-  --cert FILE      our own certificate, and
+  --pass WORD      its password (default: REDISCLI_AUTH, which ps doesn't show)
+  --tls            use TLS; implied by the next four
+  --cacert FILE    the CA that signed the server's certificate, instead of the system's
+  --cert FILE      the client certificate, and
   --key FILE       its key
   --insecure       don't check the server's certificate
-  --db NUMBER      the database (0)
+  --db NUMBER      the database (default 0)
 ";
 
 /// A server.

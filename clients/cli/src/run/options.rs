@@ -14,25 +14,25 @@ pub fn help() -> String {
 const ABOVE: &str = "\
 redis-lock run KEY [OPTIONS] -- COMMAND [ARGUMENT ...]: runs a command while it holds the lock KEY
 
-  --ttl 30s        how long the hold lasts without a renewal; it is renewed at a third of that (30s; 1s at least)
-  --wait 5m        waits for the lock so long; without it as long as it takes
-  --no-wait        does not wait
-  --hold 55s       keeps the lock so long from the grant, also when the command ends sooner: for a job that runs once
-                   a period. Does not wait, unless --wait says so
-  --shared         shares the lock with others who also share it
-  --limit N        shares it while fewer than N others do
-  --on-lost HOW    what is done to the command if the lock is lost: term (TERM, and KILL a margin later), kill, or
-                   ignore (term)
+  --ttl 30s        the lock's TTL; renewed at a third of it (default 30s, at least 1s)
+  --wait 5m        how long to wait for the lock (default: indefinitely)
+  --no-wait        don't wait
+  --hold 55s       keep the lock this long from the grant, even if the command ends sooner: for a job that runs once
+                   per period. Doesn't wait, unless --wait is set
+  --shared         a shared (read) lock
+  --limit N        a semaphore: share the lock while fewer than N owners hold it
+  --on-lost HOW    what happens to the command if the lock is lost: term (TERM, and KILL a margin later), kill, or
+                   ignore (default: term)
 
 ";
 
 const BELOW: &str = "
-The command finds LOCK_KEY, LOCK_OWNER and the fencing token FENCE in its environment. It and all that it has started
-are ended before the hold is over; what it leaves running is ended when it ends. The margin is a tenth of the ttl,
-between 100ms and 5s: TERM three margins before the end of the hold, KILL two.
+The command gets LOCK_KEY, LOCK_OWNER and the fencing token FENCE in its environment. If the lock can't be renewed, it
+and everything it started are ended before the lock expires: TERM comes three margins before, KILL two. The margin is a
+tenth of the TTL, from 100ms to 5s. When the command ends, what it left running is ended too.
 
-Status: the command's, or 128 + n if signal n ended it; 75 if the lock was not acquired, 76 if it was lost,
-126 or 127 if the command could not be started, 64 if these words make no sense.
+Exit status: the command's, or 128 + n if signal n ended it; 75 if the lock was not acquired, 76 if it was lost,
+126 or 127 if the command could not be started, 64 for invalid options.
 ";
 
 /// What was said.

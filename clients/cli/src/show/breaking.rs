@@ -10,10 +10,10 @@ pub const COMMAND: Command = Command {
     name: "break",
     takes: "KEY",
     help: "\
-redis-lock break KEY: ends every hold of a lock, and the next in the queue gets it. What runs under it is not stopped by
-this: redis-lock run finds out with its next renewal. The status is 1 if there was no hold to end.
+redis-lock break KEY: ends a lock, and the next waiter gets it. The former holder isn't stopped: redis-lock run notices at
+its next renewal. The status is 1 if the lock was free.
 
-  --force          also ends a string without an expiry that this server did not grant, and that may be anything
+  --force          also delete a string without expiry that this server did not grant, which can be anything
 ",
     run,
 };

@@ -13,10 +13,10 @@ pub const COMMAND: Command = Command {
     name: "log",
     takes: "[COUNT]",
     help: "\
-redis-lock log [COUNT]: the last holds that their owners did not release, the newest first, and why each ended
-(10 of each master of a cluster). With --json one object a line.
+redis-lock log [COUNT]: the latest locks that their owners lost, newest first, and why (default 10; from each master of
+a cluster). With --json one object per line.
 
-  --node           of a cluster this node alone
+  --node           only this node of a cluster
 ",
     run,
 };

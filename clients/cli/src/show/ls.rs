@@ -14,11 +14,11 @@ pub const COMMAND: Command = Command {
     name: "ls",
     takes: "[PATTERN]",
     help: "\
-redis-lock ls [PATTERN]: the locks that are held, of all masters of a cluster. The status is 1 if there is none.
-With --json one object a line.
+redis-lock ls [PATTERN]: the held locks, in a cluster of all masters. The status is 1 if there are none.
+With --json one object per line.
 
-  --all            also locks that this server did not grant: every string that expires
-  --node           of a cluster this node alone
+  --all            also locks that this server did not grant: every string with an expiry
+  --node           only this node of a cluster
 ",
     run,
 };

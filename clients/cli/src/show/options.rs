@@ -21,7 +21,7 @@ pub struct Options {
 
 /// With the words that say where the server is.
 pub fn help(of: &str) -> String {
-    format!("{of}  --json           as JSON, for programs\n  -h, --help\n\n{}", place::HELP)
+    format!("{of}  --json           print JSON\n  -h, --help\n\n{}", place::HELP)
 }
 
 impl Options {

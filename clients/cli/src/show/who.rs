@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command {
     name: "who",
     takes: "KEY",
     help: "\
-redis-lock who KEY: who holds a lock, and who waits for it. The status is 1 if it is free.
+redis-lock who KEY: the holders and waiters of a lock. The status is 1 if it is free.
 
 ",
     run,

@@ -9,20 +9,20 @@ pub fn help() -> String {
 }
 
 const ABOVE: &str = "\
-redis-lock top, or locktop: the locks of a server in one screen
+redis-lock top, or locktop: a server's locks on one screen
 
 ";
 
 const BELOW: &str = "
-  --node           of a cluster this node alone; without it the locks of all masters are in one table
-  --interval S     seconds between two refreshes (1)
-  --keys NUMBER    how many keys a refresh walks through, at most (2000); in the first round five times as many
-  --all            also locks that this server did not grant: every string that expires
-  --once           print one page and end: two refreshes, an interval apart
+  --node           only this node of a cluster (default: all masters, in one table)
+  --interval S     seconds between refreshes (default 1)
+  --keys NUMBER    maximum number of keys per refresh (default 2000); five times as many in the first round
+  --all            also locks that this server did not grant: every string with an expiry
+  --once           print one page and exit, after two refreshes
   -h, --help
 
-In the page: q quit, p pause, up and down select a lock, and to sort by
-w how many wait, l the longest wait, h held for how long, t time left, n number of holders.
+Keys: q quit, p pause, up and down select a lock. Sort by: w waiters, l longest wait, h time held, t time left,
+n holders.
 ";
 
 /// What was said.
