@@ -103,7 +103,9 @@ impl Holds {
         (count, over): (usize, usize),
         wanted: Wanted,
     ) -> bool {
-        let known = self.held(name).map_or(0, |held| held.len());
+        let steps = self.wall.steps();
+        let held = self.held(name).filter(|held| !held.are_in_doubt(steps));
+        let known = held.map_or(0, |held| held.len());
         let are_known = known == count || known == count.saturating_add(over);
         // Of too many the search for deadlocks knows those alone that were granted here.
         let are_too_many = u64::try_from(count).is_ok_and(|count| count > wanted.most);
@@ -123,6 +125,7 @@ impl Holds {
             let holder = (owner.bytes(), Hold::Shared);
             ledger.see(name.key, holder, until, wanted.slot, turn.now);
         }
+        ledger.were_read(name.key, steps);
         true
     }
 

@@ -19,8 +19,17 @@ pub struct Held {
 #[derive(Debug)]
 enum By {
     Alone(Holder),
-    /// By the prints of the owners.
-    Sharers(Box<Table<Sharer>>),
+    Sharers(Box<Sharers>),
+}
+
+#[derive(Debug, Default)]
+struct Sharers {
+    by_print: Table<Sharer>,
+    /// Has another client changed the key since? It may have put one in place of another.
+    is_touched: bool,
+    /// After how many steps of the wall clock they were read from the key. What others have written there ends at
+    /// another time after the next.
+    read_after: Option<u64>,
 }
 
 /// One owner's hold.
@@ -87,8 +96,8 @@ impl Held {
         let by = match hold {
             Hold::Exclusive => By::Alone(holder),
             Hold::Shared => {
-                let mut sharers = Box::new(Table::default());
-                sharers.insert(Sharer { owner: secret.print(owner), holder });
+                let mut sharers = Box::new(Sharers::default());
+                sharers.by_print.insert(Sharer { owner: secret.print(owner), holder });
                 By::Sharers(sharers)
             }
         };
@@ -107,7 +116,7 @@ impl Held {
     pub fn len(&self) -> usize {
         match &self.by {
             By::Alone(_) => 1,
-            By::Sharers(sharers) => sharers.len(),
+            By::Sharers(sharers) => sharers.by_print.len(),
         }
     }
 
@@ -124,7 +133,7 @@ impl Held {
     pub fn each(&self) -> impl Iterator<Item = &Holder> {
         let (alone, sharers) = match &self.by {
             By::Alone(holder) => (Some(holder), None),
-            By::Sharers(sharers) => (None, Some(sharers.iter())),
+            By::Sharers(sharers) => (None, Some(sharers.by_print.iter())),
         };
         alone.into_iter().chain(sharers.into_iter().flatten().map(|sharer| &sharer.holder))
     }
@@ -149,6 +158,30 @@ impl Held {
         match &self.by {
             By::Alone(holder) => Some(holder),
             By::Sharers(_) => None,
+        }
+    }
+
+    /// Another client has changed the key.
+    pub fn touched(&mut self) {
+        if let By::Sharers(sharers) = &mut self.by {
+            sharers.is_touched = true;
+        }
+    }
+
+    /// Those who share the lock were read from its key, after so many steps of the wall clock.
+    pub fn were_read(&mut self, steps: u64) {
+        if let By::Sharers(sharers) = &mut self.by {
+            (sharers.is_touched, sharers.read_after) = (false, Some(steps));
+        }
+    }
+
+    /// May others share the lock than those that are known, or for another time?
+    pub fn are_in_doubt(&self, steps: u64) -> bool {
+        match &self.by {
+            By::Alone(_) => false,
+            By::Sharers(sharers) => {
+                sharers.is_touched || sharers.read_after.is_some_and(|read| read != steps)
+            }
         }
     }
 
@@ -180,7 +213,9 @@ impl Held {
     fn each_mut(&mut self, mut change: impl FnMut(&mut Holder)) {
         match &mut self.by {
             By::Alone(holder) => change(holder),
-            By::Sharers(sharers) => sharers.iter_mut().for_each(|one| change(&mut one.holder)),
+            By::Sharers(sharers) => {
+                sharers.by_print.iter_mut().for_each(|one| change(&mut one.holder))
+            }
         }
     }
 
@@ -188,7 +223,9 @@ impl Held {
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<&Entry> {
         let holder = match &self.by {
             By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => sharers.get(secret.print(owner)).map(|one| &one.holder),
+            By::Sharers(sharers) => {
+                sharers.by_print.get(secret.print(owner)).map(|one| &one.holder)
+            }
         };
         holder.map(|holder| &holder.entry)
     }
@@ -197,7 +234,9 @@ impl Held {
     pub fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
         let holder = match &mut self.by {
             By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => sharers.get_mut(secret.print(owner)).map(|one| &mut one.holder),
+            By::Sharers(sharers) => {
+                sharers.by_print.get_mut(secret.print(owner)).map(|one| &mut one.holder)
+            }
         };
         holder.map(|holder| &mut holder.entry)
     }
@@ -208,7 +247,8 @@ impl Held {
             By::Alone(_) => None,
             By::Sharers(sharers) => {
                 let holder = Holder { owner: Owner::from(owner), entry };
-                let before = sharers.insert(Sharer { owner: secret.print(owner), holder })?;
+                let before =
+                    sharers.by_print.insert(Sharer { owner: secret.print(owner), holder })?;
                 Some(before.holder)
             }
         }
@@ -218,7 +258,7 @@ impl Held {
     pub fn unshare(&mut self, secret: Secret, owner: &[u8]) -> Option<Holder> {
         match &mut self.by {
             By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.remove(secret.print(owner))?.holder),
+            By::Sharers(sharers) => Some(sharers.by_print.remove(secret.print(owner))?.holder),
         }
     }
 
@@ -226,7 +266,7 @@ impl Held {
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         match self.by {
             By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.into_buckets()),
+            By::Sharers(sharers) => Some(sharers.by_print.into_buckets()),
         }
         .into_iter()
         .flatten()

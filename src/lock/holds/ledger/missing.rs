@@ -75,7 +75,19 @@ impl Ledger {
 
     /// Another command has touched this key: its holds end by the wall clock from now on.
     pub fn end_by_wall(&mut self, key: &[u8]) {
-        self.move_ends(key, |_| End::Key(None));
+        let print = self.print(key);
+        if let Some(held) = self.locks.get_mut(print) {
+            held.move_ends(|_| End::Key(None));
+            held.touched();
+        }
+    }
+
+    /// Those who share this lock were read from its key; see [`Held::were_read`].
+    pub fn were_read(&mut self, key: &[u8], steps: u64) {
+        let print = self.print(key);
+        if let Some(held) = self.locks.get_mut(print) {
+            held.were_read(steps);
+        }
     }
 
     /// Something has happened to this key, by which its holds end otherwise.

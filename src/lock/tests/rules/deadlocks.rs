@@ -45,6 +45,18 @@ fn two_that_wait_for_each_other_are_a_deadlock_in_words() {
 }
 
 #[test]
+fn an_owner_that_another_client_has_put_in_place_of_a_sharer_is_in_a_deadlock() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ben"));
+    server.takes(&[C], sharing("cid"));
+    let theirs = server.keys.get(C).unwrap().clone();
+    server.foreign(Write::Set(LOCK, theirs));
+    server.queues(&[OTHER, LOCK], alone("ann"));
+    let links = [link("cid", OTHER, Claim::ComesFirst), link("ann", LOCK, Claim::Holds)];
+    assert_eq!(deadlock(&mut server, &[OTHER], alone("cid")), links);
+}
+
+#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();
