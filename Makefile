@@ -9,7 +9,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW CONFIG PROFILES ARM64 MUTANTS SEED
 
 .PHONY: help build run cluster cli locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb \
-        release supply fuzz clean
+        release supply fuzz site clean
 
 help: ## list the targets
 	@echo "Use it:"
@@ -102,6 +102,14 @@ supply: #: check licences, yanked and oldest dependencies, and that builds are r
 
 fuzz: #: fuzz all commands with libFuzzer (FUZZ_SECONDS=60)
 	@scripts/fuzz
+
+site: #: build the documentation as a site: target/site/ (SITE_REPOSITORY=https://..., where links to the code lead)
+	@python3 -m venv target/site-tools
+	@target/site-tools/bin/pip install --quiet --disable-pip-version-check --requirement packaging/site/requirements.txt
+	@NO_MKDOCS_2_WARNING=1 target/site-tools/bin/mkdocs build --strict --quiet --config-file packaging/site/mkdocs.yml
+	@npm install --silent --no-audit --no-fund --prefix target/site-tools mermaid@11
+	@cp target/site-tools/node_modules/mermaid/dist/mermaid.min.js target/site/assets/
+	@echo target/site/index.html
 
 clean: #: remove build output (./data of make run and ./servers stay)
 	cargo clean
