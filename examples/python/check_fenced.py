@@ -248,14 +248,15 @@ def the_readme():
     makes_the_table, works = lines.replace("Redis()", f"Redis(port={port})").split("\nwith client.lock", 1)
     names = {}
     exec(makes_the_table, names)
-    shop = names["shop"]
+    orders = names["db"]
     for fence in 0, 2**53:
-        shop.execute("UPDATE items SET price = 3, fence = max(fence, ?)", (fence,))
-        shop.commit()
+        orders.execute("UPDATE orders SET state = 'open', fence = max(fence, ?)", (fence,))
+        orders.commit()
         exec("with client.lock" + works, names)
-        price, = shop.execute("SELECT price FROM items").fetchone()
-        assert (names["done"], price) == ((1, 5) if fence == 0 else (0, 3))
-    assert db.get("price") == "5" and not db.exists(LOCK)
+        state, = orders.execute("SELECT state FROM orders").fetchone()
+        assert (names["done"], state) == ((1, "paid") if fence == 0 else (0, "open"))
+    assert db.get("order:42:state") == "paid" and not db.exists("order:42")
+    db.delete("order:42:state")
     print("the README's lines: written, and refused after a later holder")
 
 

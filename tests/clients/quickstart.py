@@ -11,7 +11,7 @@ from pathlib import Path
 page = (Path(__file__).parents[2] / "docs/quickstart.md").read_text()
 [program] = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
 [shown] = re.findall(r"^```text\n(.*?)^```", page, re.S | re.M)
-[check] = re.findall(r"Remove `( AND [^`]+)` out", page)
+[check] = re.findall(r"Remove `( AND [^`]+)` from", page)
 assert program.count("Redis()") == program.count(check) == 1
 
 

@@ -41,6 +41,8 @@ def run(sources, folder):
         assert text.count(theirs + "\n") == 1, f"{suite} does not import its Lock as it did"
         for strict, generous in {theirs + "\n": ours + "\n", **GENEROUS}.items():
             text = text.replace(strict, generous)
+        # Released at once by the test itself, which a busy machine does later than after 100 ms.
+        text = re.sub(r"timeout=0\.1(, raise_on_release_error=\w+\n +\) as lock:)", r"timeout=5\1", text)
         (folder / suite).write_text(text)
     # None of theirs: it asks for plugins that count lines and stop the time.
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nmarkers =\n    onlynoncluster\n    onlycluster\n")
