@@ -40,7 +40,7 @@ pub enum Patience<'a> {
     Until(Ms),
     /// Its client is blocked until it is granted.
     Forever,
-    /// Its owner has a place in the queue and asks again; no client is blocked.
+    /// Its owner has a place in the queue and retries; no client is blocked.
     Place(Lease<'a>),
 }
 

@@ -17,7 +17,7 @@ struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Settings) -> &mut u64)
 
 const DAY: u64 = 86_400_000;
 
-/// The server is told their places in this list.
+/// The server gets their places in this list.
 const NUMBERS: [Number; 11] = [
     Number(c"max-ttl", 0..=LAST_MS, |all| &mut all.limits.max_ttl),
     Number(c"max-waiters", 0..=1_000_000_000, |all| &mut all.limits.max_waiters),

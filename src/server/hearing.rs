@@ -19,7 +19,7 @@ const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC
 const NEW_VALUES: c_int =
     raw::REDISMODULE_NOTIFY_STRING | raw::REDISMODULE_NOTIFY_ZSET | raw::REDISMODULE_NOTIFY_MODULE;
 
-/// So many events are heard in vain before they are given back.
+/// So many events that are not needed are heard before they are given back.
 const IN_VAIN: u32 = 100;
 
 /// What the server tells us of, or can be asked to.
@@ -59,7 +59,7 @@ impl Hearing {
         self.in_vain.set(self.in_vain.get().saturating_add(1));
     }
 
-    /// Has so much been heard in vain since this was last true that what is not needed should be given back? Not
+    /// Has so much been heard that was not needed since this was last true that what is not needed should be given back? Not
     /// after each event, or locks that come and go would ask all the time.
     pub fn is_too_much(&self) -> bool {
         let is_too_much = self.in_vain.get() >= IN_VAIN;

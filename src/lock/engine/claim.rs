@@ -1,4 +1,4 @@
-//! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
+//! The grant of a place, and its claim. The holds expire unless the owner retries in time, so that a dead
 //! owner delays the others by the time to claim, not by a whole ttl.
 
 use std::rc::Rc;
@@ -29,7 +29,7 @@ impl Locks {
         self.claim_of(&entry.flatten()?)
     }
 
-    /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that asks again.
+    /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that retries.
     pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
         else {

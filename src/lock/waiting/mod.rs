@@ -119,7 +119,7 @@ impl Waiting {
         names.cloned().collect()
     }
 
-    /// Puts a place to sleep: it is out of its queues, and no waiter waits for it, until its owner asks again.
+    /// Puts a place to sleep: it is out of its queues, and no waiter waits for it, until its owner retries.
     pub fn fall_asleep(&mut self, ticket: Ticket) {
         let moved_up = self.decide(ticket, State::Asleep);
         self.queues.settle_later(moved_up);

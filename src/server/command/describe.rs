@@ -16,7 +16,7 @@ static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfo
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-/// Describes a command that has been created. The server copies what it is told.
+/// Describes a command that has been created. The server copies what it gets.
 pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
     // SAFETY: the context lives.
     let command = unsafe { api::get_command(ctx.raw(), spec.name.as_ptr()) };

@@ -199,7 +199,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
                 }
             });
             if !is_blocked || waits.is_err() {
-                // Not as if its time were up: a loop that asks again at once would spin.
+                // Not as if its time were up: a loop that retries at once would spin.
                 reply::send_error(ctx, CANNOT_WAIT);
             }
             // When its time is up the timer knows already.

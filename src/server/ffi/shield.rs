@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use crate::server::ffi::context;
 
 /// Runs what the server has called us for. A panic ends here: it is logged, and
-/// `fallback` says what the server is told.
+/// `fallback` is what the server gets.
 pub fn shield<T>(place: &str, fallback: impl FnOnce() -> T, work: impl FnOnce() -> T) -> T {
     // Our state may be halfway through a change, but each part of it is whole, and who holds a lock
     // stands in the key: going on is better than taking the server down. What is borrowed is given

@@ -57,6 +57,21 @@ fn an_owner_that_another_client_has_put_in_place_of_a_sharer_is_in_a_deadlock() 
 }
 
 #[test]
+fn a_sharer_that_lasts_longer_after_a_step_of_the_clock_is_in_a_deadlock() {
+    let mut server = server();
+    server.takes(&[C], Plea { ttl: 50, ..sharing("cid") });
+    let theirs = server.keys.get(C).unwrap().clone();
+    server.foreign(Write::Set(LOCK, theirs));
+    // It is read for the first that waits, and no client waits when the clock is set back.
+    server.queues(&[LOCK], alone("xia"));
+    server.release(LOCK, "xia").unwrap();
+    server.step(-50);
+    server.at(70);
+    server.queues(&[OTHER, LOCK], alone("ann"));
+    assert!(server.is_refused(&[OTHER], alone("cid")));
+}
+
+#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();

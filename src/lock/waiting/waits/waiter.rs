@@ -59,7 +59,7 @@ pub struct Waiter {
 pub enum Tell {
     /// To the client that is blocked, by its reply.
     Client(Reply),
-    /// To the owner of this place in the queue, when it asks again.
+    /// To the owner of this place in the queue, when it retries.
     Place(Box<Place>),
 }
 
