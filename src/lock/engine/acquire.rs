@@ -17,7 +17,7 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         if self.holds.wall().is_stepped(turn.now) {
             for &name in names {
-                self.meet(turn, name);
+                self.records().meet(turn, name);
             }
         }
         let mut own = None;
@@ -76,7 +76,7 @@ impl Locks {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
-            return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
+            return Err(self.records().unheard(parts, request).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
             for part in parts {

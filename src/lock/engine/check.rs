@@ -1,13 +1,14 @@
-//! Tells owners whether they hold a lock, and remembers that they have been told.
+//! Returns to owners whether they hold a lock, and remembers that they know it.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::engine::report::{Left, left_until};
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{NameRef, NotALock};
 
-impl Locks {
+impl Records<'_> {
     /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
     pub fn check(
         &mut self,
@@ -22,7 +23,9 @@ impl Locks {
         self.mark_told(turn, name, owner, (hold, deadline));
         Ok(Some(left_until(deadline, turn.now)))
     }
+}
 
+impl Locks {
     /// `LOCK.GUARD`: returns whether this owner holds the lock, so that a command may be run.
     pub fn guard(
         &mut self,
@@ -30,17 +33,18 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.meet(turn, name);
+        self.records().meet(turn, name);
         self.settle_queue(turn, name);
         let held = self.holds.hold_of(turn, name, owner)?;
+        let mut records = self.records();
         match held {
             Some(held) => {
-                self.mark_told(turn, name, owner, held);
-                count(&mut self.counts.guarded, 1);
+                records.mark_told(turn, name, owner, held);
+                count(&mut records.counts.guarded, 1);
             }
             None => {
-                self.record_comeback(turn, name, owner, Comeback::Guard);
-                count(&mut self.counts.guard_refused, 1);
+                records.record_comeback(turn, name, owner, Comeback::Guard);
+                count(&mut records.counts.guard_refused, 1);
             }
         }
         Ok(held.is_some())

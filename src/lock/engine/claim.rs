@@ -4,31 +4,14 @@
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Name, NameRef, Ticket};
 
 impl Locks {
-    /// The place that this hold is offered to: its owner has yet to claim it.
-    #[inline]
-    pub(in crate::lock) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {
-        entry.delivery.offered_to().filter(|&ticket| self.waiting.waits.is_place(ticket))
-    }
-
-    /// The place that the hold of this owner is offered to, which holds the lock so.
-    pub(in crate::lock) fn claim_at(
-        &self,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) -> Option<Ticket> {
-        let entry = self.waiting.waits.has_places().then(|| self.holds.entry(name, owner, hold));
-        self.claim_of(&entry.flatten()?)
-    }
-
     /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that retries.
     pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
@@ -36,7 +19,7 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let held = self.holds_offered(turn, ticket, &names, &owner);
+        let held = self.records().holds_offered(turn, ticket, &names, &owner);
         if held.len() == names.len() {
             return;
         }
@@ -44,27 +27,11 @@ impl Locks {
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Released);
-            let ended = self.remove_hold(turn, name, &owner, hold);
+            let ended = self.records().remove_hold(turn, name, &owner, hold);
             let counted = ended.is_some_and(|ended| ended.is_counted());
             count(&mut self.counts.undelivered, counted);
         }
         self.end_if_its_owner_goes_on(turn, ticket);
-    }
-
-    /// The holds that are offered to this place, of those for which it has waited.
-    fn holds_offered<'n>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        names: &'n [Name],
-        owner: &[u8],
-    ) -> Vec<(NameRef<'n>, Hold)> {
-        let offered = names.iter().map(Name::borrow).filter_map(|name| {
-            let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
-            let entry = self.holds.entry(name, owner, hold)?;
-            (entry.delivery.offered_to() == Some(ticket)).then_some((name, hold))
-        });
-        offered.collect()
     }
 
     /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
@@ -83,13 +50,13 @@ impl Locks {
         };
         self.waiting.note_if_kept_back(turn, ticket);
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
-        names.iter().for_each(|name| self.meet(turn, name.borrow()));
-        let held = self.holds_offered(turn, ticket, &names, &owner);
+        names.iter().for_each(|name| self.records().meet(turn, name.borrow()));
+        let held = self.records().holds_offered(turn, ticket, &names, &owner);
         if !held.iter().all(|&(name, _)| self.may_write(turn, name)) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }
-        self.lose_unclaimed(&names, &owner, ticket, turn.now);
+        self.records().lose_unclaimed(&names, &owner, ticket, turn.now);
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Expired);
             self.end_hold(turn, name, &owner, hold);
@@ -107,5 +74,23 @@ impl Locks {
             }
             _ = self.wake(turn, ticket);
         }
+    }
+}
+
+impl Records<'_> {
+    /// The holds that are offered to this place, of those for which it has waited.
+    fn holds_offered<'n>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        names: &'n [Name],
+        owner: &[u8],
+    ) -> Vec<(NameRef<'n>, Hold)> {
+        let offered = names.iter().map(Name::borrow).filter_map(|name| {
+            let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
+            let entry = self.holds.entry(name, owner, hold)?;
+            (entry.delivery.offered_to() == Some(ticket)).then_some((name, hold))
+        });
+        offered.collect()
     }
 }

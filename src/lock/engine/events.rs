@@ -34,7 +34,7 @@ impl Locks {
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
         let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
-        let are_lost = !outlasts_it && self.lose_all(name.borrow(), why, now) > 0;
+        let are_lost = !outlasts_it && self.records().lose_all(name.borrow(), why, now) > 0;
         if are_lost && has_expired {
             self.outbox.expired.push_back(name.clone());
         }
@@ -112,7 +112,7 @@ impl Locks {
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
     pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let lost = self.holds.end_by_wall(name, now);
-        if self.record_found(name, lost, now) {
+        if self.records().record_found(name, lost, now) {
             self.outbox.expired.push_back(name.keep());
         }
     }

@@ -2,13 +2,14 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, NameRef, Terms};
+use crate::lock::words::{Fence, Hold, NameRef, Terms, Ticket};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
@@ -21,7 +22,7 @@ impl Locks {
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let known = self.one_number(parts, terms.owner);
+        let known = self.records().one_number(parts, terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
         if let (None, Some(&Part { name, .. })) = (known, parts.first())
             && let Some(slot) = self.clock.slot(name.key)
@@ -29,36 +30,50 @@ impl Locks {
             let epoch = turn.keys.epoch(turn.now);
             (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
         }
-        let (mut number, mut claimed) = (known, Vec::new());
+        let fence = known.unwrap_or_else(|| self.clock.next(turn.now));
+        let mut claimed = Vec::new();
         for &part in parts {
-            let Part { name, fit } = part;
-            let claim = fit.has().and_then(|hold| self.claim_at(name, terms.owner, hold));
-            claimed.extend(claim);
-            // A share that is upgraded may stand beside shares that have expired.
-            let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
-            if is_upgrade || terms.mode.hold() == Hold::Shared {
-                let lost = self.holds.make_room_for_a_grant(turn, name);
-                self.record_ended(turn, name, lost);
-            }
-            let (hold, end) = self.write(turn, part, terms, claim.is_some());
-            let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            self.remember(turn, name, (fit, hold, fence), end, terms, news);
+            claimed.extend(self.records().hold(turn, part, terms, fence, news));
         }
         for place in claimed {
             self.outcomes().end_claimed(place);
         }
-        number.unwrap_or_default()
+        fence
+    }
+}
+
+impl Records<'_> {
+    /// Writes and remembers one of the locks that are granted. Returns the place whose offer is claimed by that.
+    fn hold(
+        &mut self,
+        turn: &mut Turn<'_>,
+        part: Part<'_>,
+        terms: &Terms<'_>,
+        fence: Fence,
+        news: Delivery,
+    ) -> Option<Ticket> {
+        let Part { name, fit } = part;
+        let claim = fit.has().and_then(|hold| self.claim_at(name, terms.owner, hold));
+        // A share that is upgraded may stand beside shares that have expired.
+        let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
+        if is_upgrade || terms.mode.hold() == Hold::Shared {
+            let lost = self.holds.make_room_for_a_grant(turn, name);
+            self.record_ended(turn, name, lost);
+        }
+        let (hold, end) = self.write(turn, part, terms, claim.is_some());
+        self.remember(turn, name, (fit, hold, fence), end, terms, news);
+        claim
     }
 
     /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
     /// this server knows it.
-    fn one_number(&mut self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
+    fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
         for &Part { name, fit, .. } in parts {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence()?;
+            let fence = self.holds.entry(name, owner, hold)?.fence()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -112,7 +127,7 @@ impl Locks {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(turn, name, Lost::all(others, Reason::Expired));
             count(&mut self.counts.acquired, 1);
-            self.waiting.waits.listed.classes.count_grant(name.key);
+            self.classes.count_grant(name.key);
         } else if goes_on {
             return self.record_lost(name, Reason::Overwritten, &others, turn.now);
         }

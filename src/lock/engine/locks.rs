@@ -59,14 +59,6 @@ impl Locks {
         self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
-    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
-    /// [`Holds::meet`].
-    #[inline]
-    pub(in crate::lock) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let lost = self.holds.meet(turn, name);
-        self.record_ended(turn, name, lost);
-    }
-
     /// May this lock be granted or ended now? Not while its key has still to be written again.
     pub(in crate::lock) fn may_write(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         turn.keys.may_write(name)

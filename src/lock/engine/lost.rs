@@ -1,27 +1,18 @@
 //! Lost holds: those that end without a release by their owners are counted and logged.
 
-use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::Loss;
-use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
+use crate::lock::log::line::{Comeback, LostHold, Reason};
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now, Ticket};
+use crate::lock::words::{Db, Hold, Name, NameRef, Now, Ticket};
 
-/// The present holder of a lock that another owner has lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HolderNow {
-    /// The owner; of a shared lock, the first of its holders.
-    pub owner: Vec<u8>,
-    /// Its fencing number, if this server granted it.
-    pub fence: Option<Fence>,
-}
-
-impl Locks {
+impl Records<'_> {
     /// Logs and counts these lost holds of this lock, which have been forgotten.
-    pub(in crate::lock) fn record_lost(
+    pub(super) fn record_lost(
         &mut self,
         name: NameRef<'_>,
         reason: Reason,
@@ -42,10 +33,10 @@ impl Locks {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.waits.listed.classes.are_none() && former.entry.is_counted() {
+            if !self.classes.are_none() && former.entry.is_counted() {
                 let end = former.entry.end.known().map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting.waits.listed.classes.count_lost(name.key, reason, 1, Some(lasted));
+                self.classes.count_lost(name.key, reason, 1, Some(lasted));
             }
             if former.entry.tally != Tally::Lost {
                 self.log_loss(name, reason, former, 1, now);
@@ -63,12 +54,7 @@ impl Locks {
 
     /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
     #[cold]
-    pub(in crate::lock) fn record_found(
-        &mut self,
-        name: NameRef<'_>,
-        lost: Vec<Lost>,
-        now: Now,
-    ) -> bool {
+    pub(super) fn record_found(&mut self, name: NameRef<'_>, lost: Vec<Lost>, now: Now) -> bool {
         let any_expired = lost.iter().any(|lost| lost.reason == Reason::Expired);
         for Lost { former, reason } in lost {
             self.record_lost(name, reason, &[former], now);
@@ -99,7 +85,7 @@ impl Locks {
         }
         let Former { owner, hold, entry } = former;
         let owner = owner.bytes();
-        let queue = self.waiting.queues.get(name);
+        let queue = self.queues.get(name);
         let ended = match reason {
             Reason::Expired | Reason::Unclaimed => entry.end.known().map(|end| end.min(now.ms())),
             // Mostly this is found later.
@@ -125,7 +111,7 @@ impl Locks {
     }
 
     /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
-    pub(in crate::lock) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
+    pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
         let lost = self.holds.ledger(name.db).take(name.key);
         self.record_lost(name, why, &lost, now);
         lost.len()
@@ -133,7 +119,7 @@ impl Locks {
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
     /// that this server did not grant.
-    pub(in crate::lock) fn lose_broken(
+    pub(super) fn lose_broken(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -154,12 +140,7 @@ impl Locks {
 
     /// Logs and counts these holds, which were found to have ended, and announces it if any has expired.
     #[inline]
-    pub(in crate::lock) fn record_ended(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        lost: Vec<Lost>,
-    ) {
+    pub(super) fn record_ended(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, lost: Vec<Lost>) {
         if !lost.is_empty() && self.record_found(name, lost, turn.now) {
             turn.keys.announce(name, LockEvent::Expired);
         }
@@ -167,7 +148,7 @@ impl Locks {
 
     /// Logs and counts the holds that are offered to a place and that its owner has not claimed. They may have
     /// expired already, and stay in the ledger for now.
-    pub(in crate::lock) fn lose_unclaimed(
+    pub(super) fn lose_unclaimed(
         &mut self,
         names: &[Name],
         owner: &[u8],
@@ -186,7 +167,7 @@ impl Locks {
     /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
     /// been noticed before. Returns whether the owner is known to have had a hold that it knew of and did not end.
     #[cold]
-    pub(in crate::lock) fn record_comeback(
+    pub(super) fn record_comeback(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -215,29 +196,6 @@ impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
         self.log.add_flush(db, self.holds.count_in(db), now);
-    }
-
-    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
-    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
-        let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
-        let with_holder = |line: Line| {
-            let holder = self.holder_now(turn, &line);
-            (line, holder)
-        };
-        lines.into_iter().map(with_holder).collect()
-    }
-
-    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
-        let (about, _) = line.lost.as_ref()?;
-        let (db, key) = (line.db?, about.key.whole()?);
-        let name = NameRef { db, key };
-        let hold = self.holds.state(turn, name).hold()?;
-        let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
-        let entry = self.holds.entry(name, owner.bytes(), hold);
-        Some(HolderNow {
-            owner: owner.bytes().to_vec(),
-            fence: entry.and_then(|entry| entry.fence()),
-        })
     }
 
     /// `LOCK.LOG RESET`: empties the log.

@@ -23,6 +23,7 @@ use std::rc::Rc;
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
@@ -67,7 +68,7 @@ impl Locks {
         request: &Request<'_>,
         own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
-        if let Some(unheard) = self.unheard(parts, request) {
+        if let Some(unheard) = self.records().unheard(parts, request) {
             return Err(unheard);
         }
         let waiter = own.and_then(|own| self.waiting.waits.get(own));
@@ -82,23 +83,6 @@ impl Locks {
             self.outcomes().give_way(own);
         }
         Ok(self.waiting.waits_by(ticket, ticket))
-    }
-
-    /// Refuses a request for a lock that its owner was granted, and may still hear of.
-    pub(in crate::lock) fn unheard(
-        &self,
-        parts: &[Part<'_>],
-        request: &Request<'_>,
-    ) -> Option<Refusal> {
-        let is_unheard = |part: &&Part<'_>| {
-            let Fit::Held { hold, .. } = part.fit else {
-                return false;
-            };
-            let entry = self.holds.entry(part.name, request.terms.owner, hold);
-            entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
-        };
-        let unheard = parts.iter().find(is_unheard);
-        unheard.map(|part| Refusal::Unheard(part.name.keep()))
     }
 
     /// Has the request take over its owner's wait for the same locks in the same mode. A place that sleeps wakes, unless
@@ -157,6 +141,21 @@ impl Locks {
             self.outcomes().end_wait(ticket, State::Withdrawn);
         }
         is_over
+    }
+}
+
+impl Records<'_> {
+    /// Refuses a request for a lock that its owner was granted, and may still hear of.
+    pub(super) fn unheard(&self, parts: &[Part<'_>], request: &Request<'_>) -> Option<Refusal> {
+        let is_unheard = |part: &&Part<'_>| {
+            let Fit::Held { hold, .. } = part.fit else {
+                return false;
+            };
+            let entry = self.holds.entry(part.name, request.terms.owner, hold);
+            entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
+        };
+        let unheard = parts.iter().find(is_unheard);
+        unheard.map(|part| Refusal::Unheard(part.name.keep()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Renewing: holds get a new end.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
@@ -18,22 +19,12 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
-            self.meet(turn, name);
+            self.records().meet(turn, name);
             self.settle_queue(turn, name);
         }
-        let mut held = true;
-        for &name in names {
-            let hold = self.holds.hold_of(turn, name, owner)?;
-            if hold.is_none() {
-                self.record_comeback(turn, name, owner, Comeback::Renew);
-            }
-            held &= hold.is_some();
-        }
-        if !held {
-            count(&mut self.counts.renew_refused, 1);
+        if !self.records().may_renew(turn, names, owner)? {
             return Ok(false);
         }
-        count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
         if self.waiting.waits.has_places()
             && let Some(name) = names.first()
@@ -44,20 +35,56 @@ impl Locks {
         for &name in names {
             if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
-                if let Some(place) = self.claim_at(name, owner, hold) {
+                if let Some(place) = self.records().claim_at(name, owner, hold) {
                     self.outcomes().end_claimed(place);
                 }
-                if hold == Hold::Shared {
-                    let lost = self.holds.make_room(turn, name);
-                    self.record_ended(turn, name, lost);
-                }
-                turn.prolong(name, owner, hold, deadline);
-                self.mark_told(turn, name, owner, (hold, until));
-                self.holds.set_end(name, owner, hold, deadline, turn.now);
-                turn.keys.announce(name, LockEvent::Renewed);
+                self.records().renew(turn, name, owner, (hold, until), deadline);
                 self.settle_queue(turn, name);
             }
         }
         Ok(true)
+    }
+}
+
+impl Records<'_> {
+    /// Counts a request to renew these holds, and returns whether this owner has them all.
+    fn may_renew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        let mut held = true;
+        for &name in names {
+            let hold = self.holds.hold_of(turn, name, owner)?;
+            if hold.is_none() {
+                self.record_comeback(turn, name, owner, Comeback::Renew);
+            }
+            held &= hold.is_some();
+        }
+        match held {
+            true => count(&mut self.counts.renewed, names.len()),
+            false => count(&mut self.counts.renew_refused, 1),
+        }
+        Ok(held)
+    }
+
+    /// Lets this owner's hold end at this time.
+    fn renew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        (hold, until): (Hold, Option<Ms>),
+        deadline: Ms,
+    ) {
+        if hold == Hold::Shared {
+            let lost = self.holds.make_room(turn, name);
+            self.record_ended(turn, name, lost);
+        }
+        turn.prolong(name, owner, hold, deadline);
+        self.mark_told(turn, name, owner, (hold, until));
+        self.holds.set_end(name, owner, hold, deadline, turn.now);
+        turn.keys.announce(name, LockEvent::Renewed);
     }
 }

@@ -210,7 +210,7 @@ impl Locks {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             turn.budget.draw(1);
             let name = name.borrow();
-            self.meet(turn, name);
+            self.records().meet(turn, name);
             // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
@@ -284,7 +284,7 @@ impl Locks {
             let waited = turn.now.micros().saturating_sub(waiter.since.micros());
             self.counts.waits.add(waited);
             for part in granted() {
-                self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
+                self.waiting.classes.count_wait(part.name.key, waited);
             }
         }
         self.conclude(turn, ticket, State::Granted(fence));

@@ -19,7 +19,7 @@ impl Locks {
             slot,
         });
         let mut look = self.holds.look(turn, name, wanted);
-        self.record_ended(turn, name, std::mem::take(&mut look.lost));
+        self.records().record_ended(turn, name, std::mem::take(&mut look.lost));
         look
     }
 

@@ -26,7 +26,7 @@ impl Locks {
             self.offers.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        self.meet(turn, name);
+        self.records().meet(turn, name);
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
@@ -45,7 +45,7 @@ impl Locks {
             Reason::Disconnected
         };
         let lost = std::slice::from_ref(&former);
-        self.record_lost(name, reason, lost, turn.now);
+        self.records().record_lost(name, reason, lost, turn.now);
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }

@@ -42,7 +42,7 @@ impl Locks {
             self.outcomes().give_up(ticket);
             return Err(refusal);
         }
-        self.counts.note_waiting(self.waiting.waits.listed.count_waiting());
+        self.counts.note_waiting(self.waiting.waits.count_waiting());
         Ok(ticket)
     }
 

@@ -46,7 +46,7 @@ impl Waiting {
         if !self.waits.has_places() {
             return;
         }
-        let lease = self.waits.listed.next_time_up().map(|(until, _)| until);
+        let lease = self.waits.next_time_up().map(|(until, _)| until);
         let claim = self.places.claims.first().map(|&(end, _)| end);
         if let Some(at) = earlier(lease, claim)
             && now.ms().saturating_sub(at.max(self.places.ticked)) > LATE
