@@ -46,7 +46,7 @@ impl Module {
         // A node of a cluster counts those who listen to this very node.
         let passed_by = message.turn_of.filter(|_| receivers == 0 && !in_cluster);
         _ = self.change(|locks| {
-            locks.published();
+            locks.outcomes().published();
             if let Some(place) = passed_by {
                 locks.waiting_mut().pass_by(place, clock::now());
             }

@@ -2,7 +2,9 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Delivery;
+use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
@@ -71,7 +73,8 @@ impl Locks {
         let is_place = matches!(request.patience, Patience::Place(_));
         let is_held = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
         // An owner that gets more while it waits for another lock may close a circle that no search has seen.
-        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(own, parts));
+        let is_held_up =
+            is_upgrade && (is_place || is_shut || self.records().wait_beside(own, parts));
         if is_held_up && request.patience != Patience::Try {
             return Err(Refusal::NoUpgrade);
         }
@@ -81,11 +84,12 @@ impl Locks {
         if is_held_up || is_shut {
             for part in parts {
                 if part.fit.is_shut() {
-                    self.adopt_orphan(turn, part.name);
+                    self.records().adopt_orphan(turn, part.name);
                 }
             }
             if request.patience == Patience::Try || self.limits.drain {
-                return Ok(self.count_busy());
+                count(&mut self.counts.busy, 1);
+                return Ok(Acquired::Busy);
             }
             return self.wait(turn, (names, parts), request, own);
         }
@@ -106,11 +110,13 @@ impl Locks {
         }
         Ok(Acquired::Held(fence))
     }
+}
 
+impl Records<'_> {
     /// Does the owner wait, by this request of its, for any lock but these?
-    fn waits_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
+    fn wait_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
         let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
-        let own = own.and_then(|own| self.waiting.waits.get(own));
+        let own = own.and_then(|own| self.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }
 }

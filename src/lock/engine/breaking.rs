@@ -17,7 +17,7 @@ impl Locks {
         force: bool,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        let look = self.look(turn, name);
+        let look = self.settling(turn, name).look();
         let broken = self.records().break_holds(turn, name, look.lock, force)?;
         if broken > 0 {
             self.settle_queue(turn, name);

@@ -52,7 +52,7 @@ impl Locks {
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
         names.iter().for_each(|name| self.records().meet(turn, name.borrow()));
         let held = self.records().holds_offered(turn, ticket, &names, &owner);
-        if !held.iter().all(|&(name, _)| self.may_write(turn, name)) {
+        if !held.iter().all(|&(name, _)| self.records().may_write(turn, name)) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }
@@ -67,7 +67,9 @@ impl Locks {
         }
         // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
         if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
-            names.iter().for_each(|name| self.take_stock(turn, name.borrow()));
+            for name in &*names {
+                self.settling(turn, name.borrow()).take_stock();
+            }
             // The search passes over a wait whose time is up.
             if let Some(until) = self.waiting.end_of_lease(ticket) {
                 self.waiting.waits.keep_until(ticket, until);

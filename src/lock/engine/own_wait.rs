@@ -24,6 +24,7 @@ use std::rc::Rc;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
+use crate::lock::engine::wait::refuse_deadlock;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
@@ -97,7 +98,7 @@ impl Locks {
         let asks_for_place = matches!(request.patience, Patience::Place(_));
         if !self.waiting.waits.is_waiting(own) {
             let found = self.wake(turn, own);
-            self.refuse_deadlock(found)?;
+            refuse_deadlock(&mut self.counts, found)?;
             if asks_for_place {
                 self.waiting.take_over(own, request, tell(turn, request));
             }

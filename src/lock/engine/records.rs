@@ -45,6 +45,12 @@ impl Records<'_> {
         self.record_ended(turn, name, lost);
     }
 
+    /// May this lock be granted or ended now? Not while its key has still to be written again.
+    pub(super) fn may_write(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        turn.keys.may_write(name)
+            && !(self.holds.may_miss_keys(turn.now) && self.holds.is_missing(name))
+    }
+
     /// The place that this hold is offered to: its owner has yet to claim it.
     #[inline]
     pub(super) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {

@@ -142,6 +142,11 @@ impl<'l> Outcomes<'l> {
         any
     }
 
+    /// A message to the owner of a place has been published.
+    pub fn published(self) {
+        count(&mut self.counts.notified, 1);
+    }
+
     /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
     /// not wait.
     pub fn cannot_wait(&mut self, handle: Ticket) {

@@ -34,7 +34,7 @@ impl Locks {
         let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };
-        if !self.may_write(turn, name) {
+        if !self.records().may_write(turn, name) {
             let again = turn.now.plus(PAUSE);
             self.offers.returns.insert((again, given_back));
             return;

@@ -9,10 +9,10 @@ use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
+use crate::lock::words::{Name, NameRef, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
@@ -34,27 +34,16 @@ impl Locks {
         for &name in names {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queues.get_mut(name).is_some_and(|queue| queue.len() == 1) {
-                self.take_stock(turn, name);
+                self.settling(turn, name).take_stock();
             }
         }
         let found = self.deadlock_now(turn, ticket, instead_of);
-        if let Err(refusal) = self.refuse_deadlock(found) {
+        if let Err(refusal) = refuse_deadlock(&mut self.counts, found) {
             self.outcomes().give_up(ticket);
             return Err(refusal);
         }
         self.counts.note_waiting(self.waiting.waits.count_waiting());
         Ok(ticket)
-    }
-
-    /// Refuses a request that would wait for itself.
-    pub(in crate::lock) fn refuse_deadlock(
-        &mut self,
-        found: Result<Option<Deadlock>, TooLong>,
-    ) -> Result<(), Refusal> {
-        found?.map_or(Ok(()), |deadlock| {
-            count(&mut self.counts.deadlocks, 1);
-            Err(Refusal::Deadlock(deadlock))
-        })
     }
 
     /// Wakes a place that sleeps. If it would wait for itself then, it goes on sleeping, with the lease that it has.
@@ -116,7 +105,7 @@ impl Locks {
             for name in &anew {
                 // What others have written may not have been heard of. What has been seen now is acted on later.
                 self.waiting.queues.note(name.clone());
-                self.take_stock(turn, name.borrow());
+                self.settling(turn, name.borrow()).take_stock();
                 self.waiting.queues.note(name.clone());
             }
             if anew.is_empty() {
@@ -124,10 +113,15 @@ impl Locks {
             }
         }
     }
+}
 
-    /// Counts a request that does not wait, and returns its outcome.
-    pub(in crate::lock) fn count_busy(&mut self) -> Acquired {
-        count(&mut self.counts.busy, 1);
-        Acquired::Busy
-    }
+/// Refuses a request that would wait for itself.
+pub(super) fn refuse_deadlock(
+    counts: &mut Counts,
+    found: Result<Option<Deadlock>, TooLong>,
+) -> Result<(), Refusal> {
+    found?.map_or(Ok(()), |deadlock| {
+        count(&mut counts.deadlocks, 1);
+        Err(Refusal::Deadlock(deadlock))
+    })
 }
