@@ -59,7 +59,8 @@ impl Locks {
         self.records().lose_unclaimed(&names, &owner, ticket, turn.now);
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Expired);
-            self.end_hold(turn, name, &owner, hold);
+            self.records().remove_hold(turn, name, &owner, hold);
+            self.settle_queue(turn, name);
         }
         self.outcomes().lose_grant(ticket);
         if self.end_if_its_owner_goes_on(turn, ticket) {

@@ -85,18 +85,6 @@ impl Locks {
         }
         Ok(released)
     }
-
-    /// Ends this owner's hold, which is in the key, and settles the lock. Returns what was remembered of the hold.
-    pub(super) fn end_hold(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) {
-        self.records().remove_hold(turn, name, owner, hold);
-        self.settle_queue(turn, name);
-    }
 }
 
 impl Records<'_> {

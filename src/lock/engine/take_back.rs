@@ -47,6 +47,7 @@ impl Locks {
         let lost = std::slice::from_ref(&former);
         self.records().record_lost(name, reason, lost, turn.now);
         turn.keys.announce(name, LockEvent::Released);
-        self.end_hold(turn, name, owner, hold);
+        self.records().remove_hold(turn, name, owner, hold);
+        self.settle_queue(turn, name);
     }
 }
