@@ -88,7 +88,7 @@ impl Module {
                 let is_master = self.is_master.get();
                 self.change_alone(|locks| {
                     if is_master {
-                        locks.records().lost_by_flush(*db, now);
+                        locks.lost_by_flush(*db, now);
                     }
                     locks.flushed(*db);
                 })?;

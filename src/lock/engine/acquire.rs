@@ -34,7 +34,7 @@ impl<'l> Acquire<'l, '_> {
     pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
         if self.locks.holds.wall().is_stepped(self.turn.now) {
-            names.iter().for_each(|&name| self.locks.records().meet(self.turn, name));
+            names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
         }
         if !self.locks.waiting.waits.is_empty() {
             self.own = self.settle_own_wait();
@@ -82,7 +82,7 @@ impl<'l> Acquire<'l, '_> {
         }
         if is_held_up || is_shut {
             for part in parts.iter().filter(|part| part.fit.is_shut()) {
-                self.locks.records().adopt_orphan(self.turn, part.name);
+                self.locks.records(self.turn, part.name).adopt_orphan();
             }
             if patience == Patience::Try || self.locks.limits.drain {
                 count(&mut self.locks.counts.busy, 1);

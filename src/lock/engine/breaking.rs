@@ -18,7 +18,7 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
         let look = self.settling(turn, name).look();
-        let broken = self.records().break_holds(turn, name, look.lock, force)?;
+        let broken = self.records(turn, name).break_holds(look.lock, force)?;
         if broken > 0 {
             self.settle_queue(turn, name);
         }
@@ -26,31 +26,24 @@ impl Locks {
     }
 }
 
-impl Records<'_> {
-    fn break_holds(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        lock: LockState,
-        force: bool,
-    ) -> Result<usize, NotALock> {
+impl Records<'_, '_> {
+    fn break_holds(&mut self, lock: LockState, force: bool) -> Result<usize, NotALock> {
         let Some(hold) = lock.hold() else {
             return if lock == LockState::NoLock { Err(NotALock) } else { Ok(0) };
         };
         if lock == (LockState::Exclusive { deadline: None }) && !force {
-            let alone = self.holds.held(name).and_then(|held| held.alone());
+            let alone = self.holds.held(self.name).and_then(|held| held.alone());
             if alone.is_none_or(|alone| alone.entry.fence().is_none()) {
                 return Ok(0);
             }
         }
         if hold == Hold::Shared {
-            let lost = self.holds.make_room(turn, name);
-            self.record_ended(turn, name, lost);
+            self.make_room();
         }
-        turn.keys.announce(name, LockEvent::Broken);
-        self.lose_broken(turn, name, (hold, lock.holders()));
+        self.turn.keys.announce(self.name, LockEvent::Broken);
+        self.lose_broken(hold, lock.holders());
         // All of its owners' holds are forgotten already.
-        turn.keys.remove(name);
+        self.turn.keys.remove(self.name);
         Ok(lock.holders())
     }
 }

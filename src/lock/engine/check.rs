@@ -8,20 +8,31 @@ use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{NameRef, NotALock};
 
-impl Records<'_> {
+impl Records<'_, '_> {
     /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
-    pub fn check(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<Option<Left>, NotALock> {
-        let Some((hold, deadline)) = self.holds.hold_of(turn, name, owner)? else {
-            self.record_comeback(turn, name, owner, Comeback::Check);
+    pub fn check(&mut self, owner: &[u8]) -> Result<Option<Left>, NotALock> {
+        let Some((hold, deadline)) = self.holds.hold_of(self.turn, self.name, owner)? else {
+            self.record_comeback(owner, Comeback::Check);
             return Ok(None);
         };
-        self.mark_told(turn, name, owner, (hold, deadline));
-        Ok(Some(left_until(deadline, turn.now)))
+        self.mark_told(owner, (hold, deadline));
+        Ok(Some(left_until(deadline, self.turn.now)))
+    }
+
+    /// Counts a command that is to be run under the lock, and returns whether this owner holds it.
+    fn guard(&mut self, owner: &[u8]) -> Result<bool, NotALock> {
+        let held = self.holds.hold_of(self.turn, self.name, owner)?;
+        match held {
+            Some(held) => {
+                self.mark_told(owner, held);
+                count(&mut self.journal.counts.guarded, 1);
+            }
+            None => {
+                self.record_comeback(owner, Comeback::Guard);
+                count(&mut self.journal.counts.guard_refused, 1);
+            }
+        }
+        Ok(held.is_some())
     }
 }
 
@@ -33,20 +44,8 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.records().meet(turn, name);
+        self.records(turn, name).meet();
         self.settle_queue(turn, name);
-        let held = self.holds.hold_of(turn, name, owner)?;
-        let mut records = self.records();
-        match held {
-            Some(held) => {
-                records.mark_told(turn, name, owner, held);
-                count(&mut records.counts.guarded, 1);
-            }
-            None => {
-                records.record_comeback(turn, name, owner, Comeback::Guard);
-                count(&mut records.counts.guard_refused, 1);
-            }
-        }
-        Ok(held.is_some())
+        self.records(turn, name).guard(owner)
     }
 }

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::records::Records;
 use crate::lock::engine::tick::PAUSE;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
@@ -19,7 +18,7 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let held = self.records().holds_offered(turn, ticket, &names, &owner);
+        let held = self.holds_offered(turn, ticket, &names, &owner);
         if held.len() == names.len() {
             return;
         }
@@ -27,7 +26,7 @@ impl Locks {
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Released);
-            let ended = self.records().remove_hold(turn, name, &owner, hold);
+            let ended = self.records(turn, name).remove_hold(&owner, hold);
             let counted = ended.is_some_and(|ended| ended.is_counted());
             count(&mut self.counts.undelivered, counted);
         }
@@ -50,16 +49,18 @@ impl Locks {
         };
         self.waiting.note_if_kept_back(turn, ticket);
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
-        names.iter().for_each(|name| self.records().meet(turn, name.borrow()));
-        let held = self.records().holds_offered(turn, ticket, &names, &owner);
-        if !held.iter().all(|&(name, _)| self.records().may_write(turn, name)) {
+        names.iter().for_each(|name| self.records(turn, name.borrow()).meet());
+        let held = self.holds_offered(turn, ticket, &names, &owner);
+        if !held.iter().all(|&(name, _)| self.records(turn, name).may_write()) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }
-        self.records().lose_unclaimed(&names, &owner, ticket, turn.now);
+        for name in &*names {
+            self.records(turn, name.borrow()).lose_unclaimed(&owner, ticket);
+        }
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Expired);
-            self.records().remove_hold(turn, name, &owner, hold);
+            self.records(turn, name).remove_hold(&owner, hold);
             self.settle_queue(turn, name);
         }
         self.outcomes().lose_grant(ticket);
@@ -80,7 +81,7 @@ impl Locks {
     }
 }
 
-impl Records<'_> {
+impl Locks {
     /// The holds that are offered to this place, of those for which it has waited.
     fn holds_offered<'n>(
         &mut self,

@@ -34,9 +34,12 @@ impl Locks {
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
         let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
-        let are_lost = !outlasts_it && self.records().lose_all(name.borrow(), why, now) > 0;
-        if are_lost && has_expired {
-            self.outbox.expired.push_back(name.clone());
+        if !outlasts_it {
+            let lost = self.holds.ledger(name.db).take(&name.key);
+            self.journal(name.borrow(), now).record_lost(why, &lost);
+            if !lost.is_empty() && has_expired {
+                self.outbox.expired.push_back(name.clone());
+            }
         }
         self.waiting.queues.note(name);
     }
@@ -112,7 +115,7 @@ impl Locks {
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
     pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let lost = self.holds.end_by_wall(name, now);
-        if self.records().record_found(name, lost, now) {
+        if self.journal(name, now).record_found(lost) {
             self.outbox.expired.push_back(name.keep());
         }
     }

@@ -5,7 +5,7 @@ use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -18,7 +18,7 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
-        self.records().meet(turn, name);
+        self.records(turn, name).meet();
         self.outcomes().withdraw(turn, &[name], owner, &mut withdrawn);
         self.release_after(turn, name, owner, withdrawn == [true])
     }
@@ -36,20 +36,20 @@ impl Locks {
         let may_be_unheard = !self.offers.returns.is_empty();
         let held = self.holds.open_to_release(turn, name, owner);
         if let Ok(Some(held)) = held {
-            let told = self.records().release(turn, name, owner, held, may_be_unheard);
+            let told = self.records(turn, name).release(owner, held, may_be_unheard);
             self.settle_queue(turn, name);
             return Ok(told);
         }
         self.settle_queue(turn, name);
-        let mut records = self.records();
+        let mut records = self.records(turn, name);
         if may_be_unheard {
-            records.forget_unheard(name, owner);
+            records.forget_unheard(owner);
         }
         held?;
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
-        if !withdrawn && records.record_comeback(turn, name, owner, Comeback::Release) {
-            count(&mut records.counts.release_refused, 1);
+        if !withdrawn && records.record_comeback(owner, Comeback::Release) {
+            count(&mut records.journal.counts.release_refused, 1);
         }
         Ok(false)
     }
@@ -63,7 +63,7 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         let mut withdrawn = vec![false; names.len()];
         for &name in names {
-            self.records().meet(turn, name);
+            self.records(turn, name).meet();
         }
         self.outcomes().withdraw(turn, names, owner, &mut withdrawn);
         // Settled only now, since a waiter that has moved up may have been withdrawn next.
@@ -73,7 +73,7 @@ impl Locks {
         for &name in names {
             if self.holds.is_no_lock(turn, name) {
                 if !self.offers.returns.is_empty() {
-                    self.records().forget_unheard(name, owner);
+                    self.records(turn, name).forget_unheard(owner);
                 }
                 return Err(NotALock);
             }
@@ -87,73 +87,60 @@ impl Locks {
     }
 }
 
-impl Records<'_> {
+impl Records<'_, '_> {
     /// Ends this owner's hold, which is in the key, and returns whether the owner knew of it. `is_only_one` says that no
     /// other share is in the key or remembered.
     #[inline]
     fn release(
         &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
         owner: &[u8],
         (hold, is_only_one): (Hold, bool),
         may_be_unheard: bool,
     ) -> bool {
-        let entry = may_be_unheard.then(|| self.holds.entry(name, owner, hold)).flatten();
+        let entry = may_be_unheard.then(|| self.holds.entry(self.name, owner, hold)).flatten();
         let told = entry.is_none_or(|entry| !entry.delivery.is_unheard());
-        turn.keys.announce(name, LockEvent::Released);
+        self.turn.keys.announce(self.name, LockEvent::Released);
         let ended = match is_only_one {
-            true => self.remove_last(turn, name, owner),
-            false => self.remove_hold(turn, name, owner, hold),
+            true => self.remove_last(owner),
+            false => self.remove_hold(owner, hold),
         };
-        let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
+        let Counts { released, undelivered, .. } = &mut *self.journal.counts;
+        let counter = if told { released } else { undelivered };
         count(counter, ended.as_ref().is_some_and(Entry::is_counted));
         if told && let Some(ended) = ended {
-            let lasted = turn.now.ms().saturating_sub(ended.since);
-            self.classes.count_released(name.key, lasted);
+            let lasted = self.turn.now.ms().saturating_sub(ended.since);
+            self.journal.classes.count_released(self.name.key, lasted);
         }
         told
     }
 
     /// Takes this owner's hold out of the key, and returns what was remembered of it.
-    pub(super) fn remove_hold(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) -> Option<Entry> {
+    pub(super) fn remove_hold(&mut self, owner: &[u8], hold: Hold) -> Option<Entry> {
         if hold == Hold::Shared {
-            let lost = self.holds.make_room(turn, name);
-            self.record_ended(turn, name, lost);
-            if self.holds.state(turn, name).holders() > 1 {
-                turn.keys.unshare(name, owner);
-                let ended = self.holds.ledger(name.db).remove(name.key, owner);
+            self.make_room();
+            if self.holds.state(self.turn, self.name).holders() > 1 {
+                self.turn.keys.unshare(self.name, owner);
+                let ended = self.holds.ledger(self.name.db).remove(self.name.key, owner);
                 return ended.map(|former| former.entry);
             }
         }
-        self.remove_last(turn, name, owner)
+        self.remove_last(owner)
     }
 
     /// Ends the last holds that are in the key, and returns what was remembered of this owner's.
     #[inline]
-    fn remove_last(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Option<Entry> {
-        turn.keys.remove(name);
-        self.holds.ledger(name.db).forget(name.key, owner)
+    fn remove_last(&mut self, owner: &[u8]) -> Option<Entry> {
+        self.turn.keys.remove(self.name);
+        self.holds.ledger(self.name.db).forget(self.name.key, owner)
     }
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
-    fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        let ledger = self.holds.ledger(name.db);
-        let entry = ledger.of(name.key, owner, Hold::Exclusive);
+    fn forget_unheard(&mut self, owner: &[u8]) {
+        let ledger = self.holds.ledger(self.name.db);
+        let entry = ledger.of(self.name.key, owner, Hold::Exclusive);
         if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(name.key, owner);
+            ledger.forget(self.name.key, owner);
         }
     }
 }

@@ -19,12 +19,23 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
-            self.records().meet(turn, name);
+            self.records(turn, name).meet();
             self.settle_queue(turn, name);
         }
-        if !self.records().may_renew(turn, names, owner)? {
+        let mut held = true;
+        for &name in names {
+            let mut records = self.records(turn, name);
+            let hold = records.holds.hold_of(records.turn, name, owner)?;
+            if hold.is_none() {
+                records.record_comeback(owner, Comeback::Renew);
+            }
+            held &= hold.is_some();
+        }
+        if !held {
+            count(&mut self.counts.renew_refused, 1);
             return Ok(false);
         }
+        count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
         if self.waiting.waits.has_places()
             && let Some(name) = names.first()
@@ -35,10 +46,10 @@ impl Locks {
         for &name in names {
             if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
-                if let Some(place) = self.records().claim_at(name, owner, hold) {
+                if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
                     self.outcomes().end_claimed(place);
                 }
-                self.records().renew(turn, name, owner, (hold, until), deadline);
+                self.records(turn, name).renew(owner, (hold, until), deadline);
                 self.settle_queue(turn, name);
             }
         }
@@ -46,45 +57,15 @@ impl Locks {
     }
 }
 
-impl Records<'_> {
-    /// Counts a request to renew these holds, and returns whether this owner has them all.
-    fn may_renew(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        owner: &[u8],
-    ) -> Result<bool, NotALock> {
-        let mut held = true;
-        for &name in names {
-            let hold = self.holds.hold_of(turn, name, owner)?;
-            if hold.is_none() {
-                self.record_comeback(turn, name, owner, Comeback::Renew);
-            }
-            held &= hold.is_some();
-        }
-        match held {
-            true => count(&mut self.counts.renewed, names.len()),
-            false => count(&mut self.counts.renew_refused, 1),
-        }
-        Ok(held)
-    }
-
+impl Records<'_, '_> {
     /// Lets this owner's hold end at this time.
-    fn renew(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        (hold, until): (Hold, Option<Ms>),
-        deadline: Ms,
-    ) {
+    fn renew(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>), deadline: Ms) {
         if hold == Hold::Shared {
-            let lost = self.holds.make_room(turn, name);
-            self.record_ended(turn, name, lost);
+            self.make_room();
         }
-        turn.prolong(name, owner, hold, deadline);
-        self.mark_told(turn, name, owner, (hold, until));
-        self.holds.set_end(name, owner, hold, deadline, turn.now);
-        turn.keys.announce(name, LockEvent::Renewed);
+        self.turn.prolong(self.name, owner, hold, deadline);
+        self.mark_told(owner, (hold, until));
+        self.holds.set_end(self.name, owner, hold, deadline, self.turn.now);
+        self.turn.keys.announce(self.name, LockEvent::Renewed);
     }
 }

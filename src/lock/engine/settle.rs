@@ -94,7 +94,7 @@ impl Settling<'_, '_> {
                 Served::Held(until) => return self.write_down(false, after(Some(until))),
                 Served::Waits => {
                     if self.locks.waiting.queues.contains(self.name) {
-                        self.locks.records().adopt_orphan(self.turn, self.name);
+                        self.locks.records(self.turn, self.name).adopt_orphan();
                     }
                     return self.take_stock();
                 }
@@ -234,7 +234,7 @@ impl Settling<'_, '_> {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             self.turn.budget.draw(1);
             let name = name.borrow();
-            self.locks.records().meet(self.turn, name);
+            self.locks.records(self.turn, name).meet();
             // The caller's own slice: the shell knows the open key by its address.
             let is_here = is_first && name == self.name;
             let name = if is_here { self.name } else { name };
@@ -260,7 +260,7 @@ impl Settling<'_, '_> {
             self.conclude(ticket, State::Withdrawn);
             return Served::Through;
         }
-        if !names.iter().all(|name| self.locks.records().may_write(self.turn, name.borrow())) {
+        if !names.iter().all(|name| self.locks.records(self.turn, name.borrow()).may_write()) {
             return Served::Refused;
         }
         if !self.conclude_if_denied(ticket) {

@@ -7,7 +7,6 @@ use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Held;
 use crate::lock::holds::look::{Look, Wanted};
 use crate::lock::lock::LockState;
-use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, Now, Ticket, earlier};
 
 impl Settling<'_, '_> {
@@ -19,7 +18,7 @@ impl Settling<'_, '_> {
         let wanted = queue.map(|queue| Wanted { is_stale: queue.take_stale(), most, slot });
         let mut look = self.locks.holds.look(self.turn, self.name, wanted);
         let lost = std::mem::take(&mut look.lost);
-        self.locks.records().record_ended(self.turn, self.name, lost);
+        self.locks.records(self.turn, self.name).record_ended(lost);
         look
     }
 
@@ -70,17 +69,16 @@ impl Settling<'_, '_> {
     }
 }
 
-impl Records<'_> {
+impl Records<'_, '_> {
     /// Gives an expiry to a string that has none and that a client asks for as a lock, if `lock.orphan-ttl`
     /// is set: its client may have died between `SETNX` and `EXPIRE`.
-    pub(super) fn adopt_orphan(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let ttl = self.limits.orphan_ttl;
-        if ttl == 0 {
-            return;
-        }
-        let is_endless = self.holds.state(turn, name) == LockState::Exclusive { deadline: None };
-        if is_endless && turn.keys.may_write(name) {
-            turn.keys.move_deadline(name, turn.now.plus(ttl));
+    pub(super) fn adopt_orphan(&mut self) {
+        let (ttl, endless) = (self.limits.orphan_ttl, LockState::Exclusive { deadline: None });
+        if ttl > 0
+            && self.holds.state(self.turn, self.name) == endless
+            && self.turn.keys.may_write(self.name)
+        {
+            self.turn.keys.move_deadline(self.name, self.turn.now.plus(ttl));
         }
     }
 }

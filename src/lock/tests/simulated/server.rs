@@ -404,7 +404,7 @@ impl Server {
 
     pub fn check(&mut self, lock: Lock, owner: Owner) -> Result<Option<Left>, NotALock> {
         let left = self.command(Authority::Reader, &[lock], |locks, turn| {
-            locks.records().check(turn, name(lock), owner.as_bytes())
+            locks.records(turn, name(lock)).check(owner.as_bytes())
         });
         self.after_a_command();
         left
@@ -495,7 +495,7 @@ impl Server {
         match write {
             Write::Flush(db) => {
                 let now = self.now();
-                self.locks.records().lost_by_flush(db, now);
+                self.locks.lost_by_flush(db, now);
                 self.locks.flushed(db);
             }
             Write::Swap(one, other) => self.locks.swapped(one, other),
