@@ -1,4 +1,4 @@
-//! Messages that tell those who wait without a blocked connection that it is time to ask again.
+//! Messages to owners that wait without a blocked connection: it is time to retry.
 //!
 //! They are published in a timer and nowhere else: before Redis 7.2 a message to the very connection
 //! whose command runs would land inside the replies of its transaction. A message may be lost, as any

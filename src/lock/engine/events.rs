@@ -66,7 +66,7 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
-    /// This server's files were last written at this time, by the wall clock: fencing numbers begin above it.
+    /// This server's files were last written at this time, by the wall clock: fencing tokens begin above it.
     pub fn begin_after(&mut self, written: Ms, now: Now) {
         self.clock.begin_after(written, now);
     }

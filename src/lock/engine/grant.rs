@@ -12,9 +12,8 @@ use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Terms, Ticket};
 
 impl Locks {
-    /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
-    /// holds them all with the same number already, and else a new one. An owner that is told of it so claims what is
-    /// offered to its places.
+    /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
+    /// the same token already, and else a new one. This claims what is offered to places of the owner.
     pub(in crate::lock) fn take(
         &mut self,
         turn: &mut Turn<'_>,
@@ -41,8 +40,7 @@ impl Locks {
         fence
     }
 
-    /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
-    /// this server knows it.
+    /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
     fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
         for &Part { name, fit, .. } in parts {
@@ -79,8 +77,8 @@ impl Records<'_, '_> {
         claim
     }
 
-    /// Writes a hold into the ledger, and announces it if it is new. One that goes on is told, and tied to the client that
-    /// has asked, or untied.
+    /// Writes a hold into the ledger, and announces it if it is new. One that goes on is known to its owner now, and
+    /// tied to the client that has asked, or untied.
     fn remember(
         &mut self,
         (fit, hold, fence): (Fit, Hold, Fence),

@@ -75,8 +75,8 @@ impl Locks {
 }
 
 impl Reports<'_> {
-    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter. It lists at most so many of each,
-    /// and counts all.
+    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter. It lists at most `most` holders
+    /// and waiters, and counts all.
     pub fn report(
         &mut self,
         turn: &mut Turn<'_>,

@@ -61,7 +61,7 @@ impl Locks {
 
     /// Returns the deadlock that this waiter closes, which has just come or woken, if any; as if `without` were gone. The
     /// keys on the way are looked at again, since other clients may have written them: only those of its own database and
-    /// slot, because a command can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
+    /// slot, because a command can't read others, and no more of them than [`MOST_LOOKS`].
     fn deadlock_now(
         &mut self,
         turn: &mut Turn<'_>,

@@ -45,7 +45,7 @@ impl Waits {
         self.handles.replaced.contains_key(&handle)
     }
 
-    /// If this blocked client was replaced, returns whether it has yet to be told so; it is from now on.
+    /// If this blocked client was replaced, returns whether it has had no reply that says so; it gets that now.
     pub fn tell_replaced(&mut self, handle: Ticket) -> Option<bool> {
         let replied = self.handles.replaced.get_mut(&handle)?;
         Some(!std::mem::replace(replied, true))

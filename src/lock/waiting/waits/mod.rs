@@ -25,7 +25,7 @@ pub struct Waits {
     listed: Listed,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
-    /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
+    /// The server's error for waiters whose users have lost the right to the locks, until the client gets it.
     denials: BTreeMap<Ticket, Rc<str>>,
     handles: Handles,
     /// Waiters with this ticket or an earlier one are to be sent away.
