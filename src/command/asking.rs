@@ -118,7 +118,7 @@ pub fn ask<'w>(
     let key = names.first().map_or(&[][..], |name| name.key);
     let patience = match options.patience {
         Patience::Until(_) | Patience::Forever if !call.caller.may_wait() => Patience::Try,
-        // No client could ask again.
+        // No client could retry.
         Patience::Place(_) if said == ANY_OWNER => {
             return Err(Fault::Words("QUEUE needs an owner of the client's own, not *"));
         }
