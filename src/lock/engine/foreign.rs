@@ -21,7 +21,7 @@ impl Locks {
             Some(entry) if entry.delivery.is_told() || self.claim_of(&entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
-                self.holds.ledger(name.db).set(name.key, owner, entry);
+                self.holds.ledger(name.db).set(name, owner, entry);
             }
             None => self.remember_foreign(turn, name, owner, (hold, until)),
         }
@@ -41,7 +41,7 @@ impl Locks {
         let removed = self.holds.forget_removed(turn, name);
         self.record_ended(turn, name, removed);
         let entry = Entry::foreign(until, self.clock.slot(name.key), Tally::Uncounted, turn.now);
-        let others = self.holds.ledger(name.db).put(name.key, owner, hold, entry);
+        let others = self.holds.ledger(name.db).put(name, owner, hold, entry);
         self.record_lost(name, Reason::Overwritten, &others, turn.now);
     }
 }

@@ -58,7 +58,7 @@ impl Locks {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence()?;
+            let fence = self.holds.ledger(name.db).of(name, owner, hold)?.fence()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -79,7 +79,7 @@ impl Locks {
     ) {
         let slot = self.clock.slot(name.key);
         let ledger = self.holds.ledger(name.db);
-        let before = fit.has().and_then(|hold| ledger.of(name.key, terms.owner, hold));
+        let before = fit.has().and_then(|hold| ledger.of(name, terms.owner, hold));
         let goes_on = matches!(fit, Fit::Held { .. });
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
@@ -90,7 +90,7 @@ impl Locks {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
-            return ledger.set(name.key, terms.owner, entry);
+            return ledger.set(name, terms.owner, entry);
         }
         let is_new = fit == Fit::Open { keeps: None };
         // An upgrade is not counted again: it is counted if its share was.
@@ -107,7 +107,7 @@ impl Locks {
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
-        let others = ledger.put(name.key, terms.owner, hold, entry);
+        let others = ledger.put(name, terms.owner, hold, entry);
         if is_new {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(turn, name, Lost::all(others, Reason::Expired));

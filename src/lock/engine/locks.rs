@@ -73,6 +73,12 @@ impl Locks {
             && !(self.holds.may_miss_keys(turn.now) && self.holds.is_missing(name))
     }
 
+    /// The name of this key.
+    #[inline]
+    pub fn name<'k>(&self, db: Db, key: &'k [u8]) -> NameRef<'k> {
+        self.holds.name(db, key)
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

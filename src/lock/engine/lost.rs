@@ -58,7 +58,7 @@ impl Locks {
         self.record_lost(name, reason, std::slice::from_ref(&former), now);
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(name.db).set(name.key, owner.bytes(), entry);
+        self.holds.ledger(name.db).set(name, owner.bytes(), entry);
     }
 
     /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
@@ -126,7 +126,7 @@ impl Locks {
 
     /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
     pub(in crate::lock) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
-        let lost = self.holds.ledger(name.db).take(name.key);
+        let lost = self.holds.ledger(name.db).take(name);
         self.record_lost(name, why, &lost, now);
         lost.len()
     }
@@ -144,7 +144,7 @@ impl Locks {
         for (owner, until) in self.holds.holders(turn, name, most) {
             self.remember_foreign(turn, name, owner.bytes(), (hold, until));
         }
-        let lost = self.holds.ledger(name.db).take(name.key);
+        let lost = self.holds.ledger(name.db).take(name);
         self.record_lost(name, Reason::Broken, &lost, turn.now);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {
@@ -230,7 +230,7 @@ impl Locks {
     fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
-        let name = NameRef { db, key };
+        let name = self.holds.name(db, key);
         let hold = self.holds.state(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
         let entry = self.holds.entry(name, owner.bytes(), hold);

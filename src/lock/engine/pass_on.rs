@@ -30,11 +30,11 @@ impl Locks {
         hold: Hold,
     ) -> Option<Entry> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
-            let ended = self.holds.ledger(name.db).remove(name.key, owner);
+            let ended = self.holds.ledger(name.db).remove(name, owner);
             return ended.map(|former| former.entry);
         }
         turn.keys.remove(name);
-        self.holds.ledger(name.db).forget(name.key, owner)
+        self.holds.ledger(name.db).forget(name, owner)
     }
 
     /// Takes this owner's share out of the key if others share the lock, and returns whether they do.
@@ -63,7 +63,7 @@ impl Locks {
         owner: &[u8],
     ) -> Option<Entry> {
         turn.keys.remove(name);
-        let ended = self.holds.ledger(name.db).forget(name.key, owner);
+        let ended = self.holds.ledger(name.db).forget(name, owner);
         self.settle_queue(turn, name);
         ended
     }

@@ -72,9 +72,9 @@ impl Locks {
             return;
         }
         let ledger = self.holds.ledger(name.db);
-        let entry = ledger.of(name.key, owner, Hold::Exclusive);
+        let entry = ledger.of(name, owner, Hold::Exclusive);
         if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(name.key, owner);
+            ledger.forget(name, owner);
         }
     }
 

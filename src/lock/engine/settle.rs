@@ -211,10 +211,8 @@ impl Locks {
             turn.budget.draw(1);
             let name = name.borrow();
             self.meet(turn, name);
-            // The caller's own slice: the shell knows the open key by its address.
-            let known = first_of.filter(|&first| first == name);
-            let name = known.unwrap_or(name);
-            let in_turn = known.is_some() || self.advance_elsewhere(turn, name) == Some(ticket);
+            let in_turn =
+                first_of == Some(name) || self.advance_elsewhere(turn, name) == Some(ticket);
             let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.is_some_and(Fit::is_upgrade) {
@@ -296,7 +294,7 @@ impl Locks {
     /// if it is: nothing else can be served then.
     fn passed_on(&mut self, name: NameRef<'_>) -> Option<Served> {
         self.waiting.queues.get(name)?;
-        let held = self.holds.ledger(name.db).want(name.key)?;
+        let held = self.holds.ledger(name.db).want(name)?;
         Some(Served::Held(held.alone()?.entry.end.known()?))
     }
 

@@ -64,7 +64,7 @@ impl Holds {
                     if is_anew {
                         lost.extend(self.forget_removed(turn, name));
                     }
-                    self.ledger(name.db).want(name.key);
+                    self.ledger(name.db).want(name);
                 }
             }
             (LockState::Exclusive { deadline }, Some(owner)) => {
@@ -72,9 +72,9 @@ impl Holds {
                 let others = match wanted {
                     Some(Wanted { slot, .. }) => {
                         let holder = (owner.bytes(), Hold::Exclusive);
-                        ledger.see(name.key, holder, deadline, slot, turn.now)
+                        ledger.see(name, holder, deadline, slot, turn.now)
                     }
-                    None => ledger.forget_others(name.key, owner.bytes()),
+                    None => ledger.forget_others(name, owner.bytes()),
                 };
                 lost.extend(Lost::all(others, Reason::Overwritten));
             }
@@ -88,7 +88,7 @@ impl Holds {
             _ if self.wall.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing => {
                 let over = over_at(turn.now);
                 let ended = |end: End| if end.lasts(turn.now) { over } else { end };
-                self.ledger(name.db).move_ends(name.key, ended);
+                self.ledger(name.db).move_ends(name, ended);
             }
             _ => lost.extend(self.lose_all(name, Reason::Expired)),
         }
@@ -120,18 +120,18 @@ impl Holds {
         // Those that are not in the key any more stay until they are found missing.
         let over = over_at(turn.now);
         let ledger = self.ledger(name.db);
-        ledger.move_ends(name.key, |end| if end.by_our_clock().is_none() { over } else { end });
+        ledger.move_ends(name, |end| if end.by_our_clock().is_none() { over } else { end });
         for (owner, until) in sharers {
             let holder = (owner.bytes(), Hold::Shared);
-            ledger.see(name.key, holder, until, wanted.slot, turn.now);
+            ledger.see(name, holder, until, wanted.slot, turn.now);
         }
-        ledger.were_read(name.key, steps);
+        ledger.were_read(name, steps);
         true
     }
 
     /// Forgets all that is remembered of this lock.
     pub fn lose_all(&mut self, name: NameRef<'_>, reason: Reason) -> Vec<Lost> {
-        Lost::all(self.ledger(name.db).take(name.key), reason)
+        Lost::all(self.ledger(name.db).take(name), reason)
     }
 
     /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
@@ -161,7 +161,7 @@ impl Holds {
             && self.held(name).is_some_and(|held| held.len() > count)
         {
             let is_gone = |owner: &[u8], _: &_| turn.keys.share_of(name, owner).is_none();
-            let gone = self.ledger(name.db).take_those(name.key, is_gone);
+            let gone = self.ledger(name.db).take_those(name, is_gone);
             return Lost::all(gone, Reason::Overwritten);
         }
         Vec::new()
@@ -196,7 +196,7 @@ impl Holds {
             turn.keys.unshare_over(name, &over);
         }
         let ledger = self.ledger(name.db);
-        let expired = over.iter().filter_map(|owner| ledger.remove(name.key, owner)).collect();
+        let expired = over.iter().filter_map(|owner| ledger.remove(name, owner)).collect();
         Lost::all(expired, Reason::Expired)
     }
 }

@@ -103,7 +103,7 @@ impl Holds {
             Stored::Nothing => {
                 self.note_if_expired(turn, name);
                 let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
-                let missing = ledger.and_then(|one| one.missing_of(name.key, owner, now));
+                let missing = ledger.and_then(|one| one.missing_of(name, owner, now));
                 missing.map(|(hold, end)| (hold, Some(end)))
             }
             Stored::Exclusive { owner: holder } => (holder == owner)
@@ -202,7 +202,7 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let missing = self.ledger(name.db).missing(name.key);
+            let missing = self.ledger(name.db).missing(name);
             missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
@@ -242,7 +242,7 @@ impl Holds {
     #[inline]
     pub fn is_in_step(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
-            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name.key, &self.wall))
+            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
     }
 
     /// Returns when the hold of this owner ends, whose key expires at `key_ends`.

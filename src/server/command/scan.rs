@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::lock::{NameRef, Turn};
+use crate::lock::Turn;
 use crate::protocol::Reply;
 use crate::server::authority::Authority;
 use crate::server::clock;
@@ -23,8 +23,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let mut locks = Vec::new();
     for key in found.texts_at(&[1]) {
         let turn = &mut Turn::new(&mut keys, now);
-        let name = NameRef { db, key };
-        if module.change(|locks| locks.lists(turn, name, all)) == Ok(true) {
+        if module.change(|locks| locks.lists(turn, locks.name(db, key), all)) == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }
