@@ -389,20 +389,6 @@ impl Keyspace for ServerKeys<'_> {
         self.there(name).map_or(Stored::Nothing, |key| key.stored(marker))
     }
 
-    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
-        #[cfg(feature = "provoke")]
-        crate::provoke::at("a look");
-        let (marker, ahead) = (&self.module.words.marker, self.ahead);
-        let Some(key) = self.there(name) else { return (Stored::Nothing, None) };
-        let stored = key.stored(marker);
-        // Keys that are no locks are not asked.
-        let deadline = match stored {
-            Stored::Nothing | Stored::NoLock => None,
-            Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
-        };
-        (stored, deadline.map(|at| from_wall(at, ahead)))
-    }
-
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
         let marker = &self.module.words.marker;
         self.there(name).map_or(Glance::NoLock, |key| key.glance(marker))

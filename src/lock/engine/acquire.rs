@@ -1,6 +1,6 @@
 //! Acquiring: a request is granted its locks, or waits for them.
 
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::turn::Turn;
@@ -32,84 +32,79 @@ impl Locks {
             }
         }
         if let &[name] = names {
-            let in_turn = self.waiting.queues.would_come_first(name, own);
-            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            return self.take_or_wait(turn, names, &[Part { name, fit }], request, own);
+            let part = self.part(turn, name, request, own)?;
+            return self.take_or_wait(turn, (names, [part]), request, own);
         }
-        let parts = self.parts(turn, names, request, own)?;
-        self.take_or_wait(turn, names, &parts, request, own)
-    }
-
-    /// How each of the locks fits this request, whose owner waits by `own`: as if that were in no queue.
-    fn parts<'n>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'n>],
-        request: &Request<'_>,
-        own: Option<Ticket>,
-    ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.waiting.queues.would_come_first(name, own);
-            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            parts.push(Part { name, fit });
+            parts.push(self.part(turn, name, request, own)?);
         }
-        Ok(parts)
+        self.take_or_wait(turn, (names, parts), request, own)
+    }
+
+    /// How this lock fits this request, whose owner waits by `own`: as if that were in no queue.
+    fn part<'n>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'n>,
+        request: &Request<'_>,
+        own: Option<Ticket>,
+    ) -> Result<Part<'n>, NotALock> {
+        let in_turn = self.waiting.queues.would_come_first(name, own);
+        let opened = self.holds.open(turn, name, request.terms.owner);
+        self.fit((name, opened), (request.terms.mode, in_turn), turn.now)
     }
 
     #[inline]
-    fn take_or_wait(
+    fn take_or_wait<'n>(
         &mut self,
         turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        parts: &[Part<'_>],
+        (names, all): (&[NameRef<'_>], impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>),
         request: &Request<'_>,
         own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
-        let is_shut = parts.iter().any(|part| part.fit.is_shut());
-        let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
+        let parts = all.as_ref();
+        let is_shut = parts.iter().any(Part::is_shut);
         let is_place = matches!(request.patience, Patience::Place(_));
-        let is_held = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
         // An owner that gets more while it waits for another lock may close a circle that no search has seen.
-        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(own, parts));
+        let is_held_up = parts.iter().any(Part::is_upgrade)
+            && (is_place || is_shut || self.waits_beside(own, names));
         if is_held_up && request.patience != Patience::Try {
             return Err(Refusal::NoUpgrade);
         }
-        if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
+        if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
             return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
-            for part in parts {
-                if part.fit.is_shut() {
-                    self.adopt_orphan(turn, part.name);
-                }
+            for part in parts.iter().filter(|part| part.is_shut()) {
+                self.adopt_orphan(turn, part.name);
             }
             if request.patience == Patience::Try || self.limits.drain {
                 return Ok(self.count_busy());
             }
             return self.wait(turn, (names, parts), request, own);
         }
-        let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
+        let fence = self.take(turn, all, &request.terms, Delivery::TOLD);
         if let Some(own) = own {
             self.end_if_its_owner_goes_on(turn, own);
         }
-        for part in parts {
+        for &name in names {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
             if let Some(own) = own
-                && let Some(queue) = self.waiting.queues.get_mut(part.name)
+                && let Some(queue) = self.waiting.queues.get_mut(name)
                 && queue.contains(own)
             {
                 queue.touch();
             }
             // The hold may end at another time than the queue's alarm is set for.
-            self.settle_queue(turn, part.name);
+            self.settle_queue(turn, name);
         }
         Ok(Acquired::Held(fence))
     }
 
     /// Does the owner wait, by this request of its, for any lock but these?
-    fn waits_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
-        let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
+    fn waits_beside(&self, own: Option<Ticket>, names: &[NameRef<'_>]) -> bool {
+        let is_asked = |name: &Name| names.contains(&name.borrow());
         let own = own.and_then(|own| self.waiting.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }

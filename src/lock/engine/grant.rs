@@ -1,6 +1,6 @@
 //! Granting: the key is written, and what has been granted is remembered.
 
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
@@ -8,41 +8,43 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, NameRef, Terms};
+use crate::lock::words::{Fence, Hold, Terms};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
     /// holds them all with the same number already, and else a new one. An owner that is told of it so claims what is
     /// offered to its places.
-    pub(in crate::lock) fn take(
+    pub(in crate::lock) fn take<'n>(
         &mut self,
         turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
+        parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let known = self.one_number(parts, terms.owner);
+        let mut number = self.one_number(parts.as_ref(), terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
-        if let (None, Some(&Part { name, .. })) = (known, parts.first())
+        if let (None, Some(&Part { name, .. })) = (number, parts.as_ref().first())
             && let Some(slot) = self.clock.slot(name.key)
         {
             let epoch = turn.keys.epoch(turn.now);
             (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
         }
-        let (mut number, mut claimed) = (known, Vec::new());
-        for &part in parts {
-            let Part { name, fit } = part;
-            let claim = fit.has().and_then(|hold| self.claim_at(name, terms.owner, hold));
+        let mut claimed = Vec::new();
+        for part in parts {
+            let name = part.name;
+            let own = part.own.map(|(hold, _)| hold);
+            let mut before = own.and_then(|hold| self.holds.entry(name, terms.owner, hold));
+            let claim = before.and_then(|entry| self.claim_of(&entry));
             claimed.extend(claim);
             // A share that is upgraded may stand beside shares that have expired.
-            let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
-            if is_upgrade || terms.mode.hold() == Hold::Shared {
+            if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
                 let lost = self.holds.make_room_for_a_grant(turn, name);
                 self.record_ended(turn, name, lost);
+                before = own.and_then(|hold| self.holds.entry(name, terms.owner, hold));
             }
-            let (hold, end) = self.write(turn, part, terms, claim.is_some());
+            let (hold, end) = self.write(turn, &part, before, terms, claim.is_some());
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            self.remember(turn, name, (fit, hold, fence), end, terms, news);
+            self.remember(turn, part, (hold, end, fence), before, terms, news);
         }
         for place in claimed {
             self.outcomes().end_claimed(place);
@@ -52,13 +54,11 @@ impl Locks {
 
     /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
     /// this server knows it.
-    fn one_number(&mut self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
+    fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
-        for &Part { name, fit, .. } in parts {
-            let Fit::Held { hold, .. } = fit else {
-                return None;
-            };
-            let fence = self.holds.ledger(name.db).of(name, owner, hold)?.fence()?;
+        for part in parts {
+            let (hold, _) = part.own.filter(|_| part.is_held())?;
+            let fence = self.holds.entry(part.name, owner, hold)?.fence()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -67,20 +67,17 @@ impl Locks {
     }
 
     /// Writes a hold into the ledger, and announces it if it is new. One that goes on is told, and tied to the client that
-    /// has asked, or untied.
+    /// has asked, or untied. `before` is what was remembered of it.
     fn remember(
         &mut self,
         turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        (fit, hold, fence): (Fit, Hold, Fence),
-        end: End,
+        part: Part<'_>,
+        (hold, end, fence): (Hold, End, Fence),
+        before: Option<Entry>,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        let slot = self.clock.slot(name.key);
-        let ledger = self.holds.ledger(name.db);
-        let before = fit.has().and_then(|hold| ledger.of(name, terms.owner, hold));
-        let goes_on = matches!(fit, Fit::Held { .. });
+        let (name, is_new, goes_on) = (part.name, part.is_new(), part.is_held());
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
                 (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
@@ -90,15 +87,14 @@ impl Locks {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
-            return ledger.set(name, terms.owner, entry);
+            return self.holds.ledger(name.db).set(name, terms.owner, entry);
         }
-        let is_new = fit == Fit::Open { keeps: None };
         // An upgrade is not counted again: it is counted if its share was.
         let is_counted = is_new || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
             number: Number::granted(fence),
             end,
-            slot,
+            slot: self.clock.slot(name.key),
             since: turn.now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
@@ -107,7 +103,7 @@ impl Locks {
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
-        let others = ledger.put(name, terms.owner, hold, entry);
+        let others = self.holds.ledger(name.db).put(name, terms.owner, hold, entry);
         if is_new {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(turn, name, Lost::all(others, Reason::Expired));
@@ -125,40 +121,33 @@ impl Locks {
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
-        Part { name, fit }: Part<'_>,
+        part: &Part<'_>,
+        before: Option<Entry>,
         terms: &Terms<'_>,
         claimed: bool,
     ) -> (Hold, End) {
-        let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
-        match fit {
-            Fit::Held { hold, until } => {
-                let entry = self.holds.entry(name, owner, hold);
-                if !claimed && until.is_some_and(|until| until >= wanted) {
-                    // WAIT goes by what its own connection has written last, so this one has to write something.
-                    if entry.is_some_and(|entry| {
-                        entry.client != terms.client && entry.end.by_our_clock().is_some()
-                    }) {
-                        turn.keys.repeat_deadline(name);
-                    }
-                    return (hold, End::key(until));
+        let (name, owner, wanted) = (part.name, terms.owner, turn.now.plus(terms.ttl));
+        let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);
+        if let Some((hold, _)) = part.own.filter(|_| part.is_held()) {
+            if kept.is_some_and(|until| until >= wanted) {
+                // WAIT goes by what its own connection has written last, so this one has to write something.
+                if before.is_some_and(|entry| {
+                    entry.client != terms.client && entry.end.by_our_clock().is_some()
+                }) {
+                    turn.keys.repeat_deadline(name);
                 }
-                turn.prolong(name, owner, hold, wanted);
-                self.holds.note_written(name, hold, wanted, turn.now);
-                (hold, End::ours(wanted))
+                return (hold, End::key(kept));
             }
-            Fit::Open { keeps } => {
-                let kept =
-                    keeps.filter(|_| !claimed).and_then(|share| share.deadline).unwrap_or_default();
-                let (hold, deadline) = (terms.mode.hold(), wanted.max(kept));
-                match hold {
-                    Hold::Exclusive => turn.keys.hold(name, owner, deadline),
-                    Hold::Shared => turn.keys.share(name, owner, deadline),
-                }
-                self.holds.note_written(name, hold, deadline, turn.now);
-                (hold, End::ours(deadline))
-            }
-            // Not reached: requests that have to wait are not granted.
-            Fit::Shut { .. } => (terms.mode.hold(), End::Key(None)),
+            turn.prolong(name, owner, hold, wanted);
+            self.holds.note_written(name, hold, wanted, turn.now);
+            return (hold, End::ours(wanted));
         }
+        let (hold, deadline) = (terms.mode.hold(), wanted.max(kept.unwrap_or_default()));
+        match hold {
+            Hold::Exclusive => turn.keys.hold(name, owner, deadline),
+            Hold::Shared => turn.keys.share(name, owner, deadline),
+        }
+        self.holds.note_written(name, hold, deadline, turn.now);
+        (hold, End::ours(deadline))
     }
 }

@@ -21,7 +21,7 @@
 
 use std::rc::Rc;
 
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
@@ -91,10 +91,9 @@ impl Locks {
         request: &Request<'_>,
     ) -> Option<Refusal> {
         let is_unheard = |part: &&Part<'_>| {
-            let Fit::Held { hold, .. } = part.fit else {
-                return false;
-            };
-            let entry = self.holds.entry(part.name, request.terms.owner, hold);
+            let own = part.own.filter(|_| part.is_held());
+            let entry =
+                own.and_then(|(hold, _)| self.holds.entry(part.name, request.terms.owner, hold));
             entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
         };
         let unheard = parts.iter().find(is_unheard);

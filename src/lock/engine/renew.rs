@@ -21,15 +21,14 @@ impl Locks {
             self.meet(turn, name);
             self.settle_queue(turn, name);
         }
-        let mut held = true;
+        let mut held = Vec::with_capacity(names.len());
         for &name in names {
-            let hold = self.holds.hold_of(turn, name, owner)?;
-            if hold.is_none() {
-                self.record_comeback(turn, name, owner, Comeback::Renew);
+            match self.holds.hold_of(turn, name, owner)? {
+                Some(own) => held.push((name, own)),
+                None => _ = self.record_comeback(turn, name, owner, Comeback::Renew),
             }
-            held &= hold.is_some();
         }
-        if !held {
+        if held.len() < names.len() {
             count(&mut self.counts.renew_refused, 1);
             return Ok(false);
         }
@@ -41,22 +40,20 @@ impl Locks {
         {
             self.end_if_its_owner_goes_on(turn, own);
         }
-        for &name in names {
-            if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
-                // Renewing claims the grants of places.
-                if let Some(place) = self.claim_at(name, owner, hold) {
-                    self.outcomes().end_claimed(place);
-                }
-                if hold == Hold::Shared {
-                    let lost = self.holds.make_room(turn, name);
-                    self.record_ended(turn, name, lost);
-                }
-                turn.prolong(name, owner, hold, deadline);
-                self.mark_told(turn, name, owner, (hold, until));
-                self.holds.set_end(name, owner, hold, deadline, turn.now);
-                turn.keys.announce(name, LockEvent::Renewed);
-                self.settle_queue(turn, name);
+        for (name, (hold, until)) in held {
+            // Renewing claims the grants of places.
+            if let Some(place) = self.claim_at(name, owner, hold) {
+                self.outcomes().end_claimed(place);
             }
+            if hold == Hold::Shared {
+                let lost = self.holds.make_room(turn, name);
+                self.record_ended(turn, name, lost);
+            }
+            turn.prolong(name, owner, hold, deadline);
+            self.mark_told(turn, name, owner, (hold, until));
+            self.holds.set_end(name, owner, hold, deadline, turn.now);
+            turn.keys.announce(name, LockEvent::Renewed);
+            self.settle_queue(turn, name);
         }
         Ok(true)
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
@@ -94,31 +94,30 @@ impl Locks {
             return Served::Refused;
         }
         let look = self.look(turn, name);
-        match look.lock {
+        let (lock, mut left) = (look.lock, Served::Waits);
+        if look.is_anew {
+            left = self.serve_holders(turn, name);
+        }
+        match lock {
             LockState::NoLock => Served::Waits,
-            LockState::Free => self.serve_first(turn, name),
-            LockState::Shared { .. } => {
-                let left = match look.is_anew {
-                    true => self.serve_sharers(turn, name),
-                    false => Served::Waits,
-                };
-                match self.serve_first(turn, name) {
+            LockState::Exclusive { deadline } if left == Served::Waits => {
+                deadline.map_or(Served::Waits, Served::Held)
+            }
+            LockState::Exclusive { .. } => left,
+            LockState::Free | LockState::Shared { .. } => {
+                // Those that were served may have written the key.
+                let lock = if look.is_anew { self.holds.state(turn, name) } else { lock };
+                match self.serve_first(turn, name, lock) {
                     Served::Waits => left,
                     seen => seen,
-                }
-            }
-            LockState::Exclusive { deadline } => {
-                match self.waits_of_holders(turn.now, name).first() {
-                    Some(&ticket) => self.serve_holder(turn, name, ticket),
-                    None => deadline.map_or(Served::Waits, Served::Held),
                 }
             }
         }
     }
 
-    /// Serves those that wait for this lock and share it, which others have written. Returns what is left for the next
+    /// Serves those that wait for this lock and hold it, which others have written. Returns what is left for the next
     /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
-    fn serve_sharers(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+    fn serve_holders(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let mut left = Served::Waits;
         for ticket in self.waits_of_holders(turn.now, name) {
             if turn.budget.is_spent() {
@@ -148,12 +147,12 @@ impl Locks {
         self.serve(turn, ticket, None)
     }
 
-    /// Serves the first waiter of a queue.
-    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+    /// Serves the first waiter of the queue of this lock, which has just been looked at.
+    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, lock: LockState) -> Served {
         let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
         };
-        match self.serve(turn, ticket, Some(name)) {
+        match self.serve(turn, ticket, Some((name, lock))) {
             Served::Through => self.passed_on(name).unwrap_or(Served::Through),
             seen => seen,
         }
@@ -184,12 +183,13 @@ impl Locks {
         first
     }
 
-    /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
+    /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`, which
+    /// no owner holds alone.
     fn serve(
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        first_of: Option<NameRef<'_>>,
+        first_of: Option<(NameRef<'_>, LockState)>,
     ) -> Served {
         if !self.waiting.waits.is_waiting(ticket) {
             return Served::Waits;
@@ -210,26 +210,31 @@ impl Locks {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             turn.budget.draw(1);
             let name = name.borrow();
-            self.meet(turn, name);
-            let in_turn =
-                first_of == Some(name) || self.advance_elsewhere(turn, name) == Some(ticket);
-            let found = self.fit(turn, name, &owner, terms.mode, in_turn).ok();
+            let known = first_of.filter(|&(first, _)| first == name);
+            let (opened, in_turn) = match known {
+                Some((_, lock)) => (self.holds.opened(turn, name, lock, &owner), true),
+                None => {
+                    self.meet(turn, name);
+                    let in_turn = self.advance_elsewhere(turn, name) == Some(ticket);
+                    (self.holds.open(turn, name, &owner), in_turn)
+                }
+            };
+            let found = self.fit((name, opened), (terms.mode, in_turn), turn.now).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
-            if found.is_some_and(Fit::is_upgrade) {
+            if found.as_ref().is_some_and(Part::is_upgrade) {
                 self.conclude(turn, ticket, State::NoUpgrade);
                 return Served::Through;
             }
-            let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
+            let Some(part) = found.filter(|part| !part.is_shut()) else {
                 if !turn.keys.can_open(name) {
                     return Served::Refused;
                 }
                 self.waiting.waits.shut_out_by(ticket, place);
                 return Served::Waits;
             };
-            parts.push(Part { name, fit });
+            parts.push(part);
         }
-        let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
-        if self.waiting.waits.is_place(ticket) && !parts.iter().all(is_open) {
+        if self.waiting.waits.is_place(ticket) && !parts.iter().all(Part::is_new) {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
@@ -238,7 +243,7 @@ impl Locks {
             return Served::Refused;
         }
         if !self.conclude_if_denied(turn, ticket) {
-            self.grant(turn, ticket, &parts, &terms);
+            self.grant(turn, ticket, parts, &terms);
         }
         Served::Through
     }
@@ -265,7 +270,7 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        parts: &[Part<'_>],
+        parts: Vec<Part<'_>>,
         terms: &Terms<'_>,
     ) {
         let cost = match terms.mode.hold() {
@@ -273,10 +278,8 @@ impl Locks {
             Hold::Shared => SHARED_GRANT,
         };
         turn.budget.draw(cost.saturating_mul(parts.len()));
-        let fence = self.take(turn, parts, terms, Delivery::by(ticket));
         // Locks that its owner holds already are not counted as acquired after a wait.
-        let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
-        let granted = || parts.iter().filter(is_new);
+        let granted = || parts.iter().filter(|part| part.is_new());
         count(&mut self.counts.acquired_after_wait, granted().count());
         if let Some(waiter) = self.waiting.waits.get(ticket) {
             let waited = turn.now.micros().saturating_sub(waiter.since.micros());
@@ -285,6 +288,7 @@ impl Locks {
                 self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
             }
         }
+        let fence = self.take(turn, parts, terms, Delivery::by(ticket));
         self.conclude(turn, ticket, State::Granted(fence));
         let until = turn.now.plus(terms.ttl);
         self.waiting.begin_claim(ticket, until);

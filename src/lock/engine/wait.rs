@@ -28,7 +28,7 @@ impl Locks {
         instead_of: Option<Ticket>,
     ) -> Result<Ticket, Refusal> {
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
-        let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
+        let mut shut = parts.iter().filter(|part| part.is_shut()).map(|part| part.name);
         self.waiting.check_room(names, &mut shut, request, instead_of, &self.limits)?;
         let ticket = self.waiting.enroll(request, names, turn.now, tell(turn, request));
         for &name in names {

@@ -26,7 +26,7 @@ pub struct Look {
     pub lock: LockState,
     /// When that may change by itself.
     pub next: Option<Ms>,
-    /// Were those who share it read anew? Then some of them may wait for it too.
+    /// Were its holders read anew? Then some of them may wait for it too.
     pub is_anew: bool,
     pub lost: Vec<Lost>,
 }
@@ -49,7 +49,7 @@ impl Holds {
             return Look::NO_LOCK;
         }
         let mut lost = self.meet(turn, name);
-        let (lock, owner) = self.read(turn, name, |owner| Token::from(owner));
+        let (lock, owner) = self.read(turn, name, |owner| (Token::from(owner), true));
         let (mut next, mut is_anew) = (lock.next_change(), false);
         match (lock, owner) {
             (LockState::Shared { count, over, .. }, _) => {
@@ -70,9 +70,11 @@ impl Holds {
             (LockState::Exclusive { deadline }, Some(owner)) => {
                 let ledger = self.ledgers.open(name.db);
                 let others = match wanted {
-                    Some(Wanted { slot, .. }) => {
+                    Some(Wanted { slot, is_stale, .. }) => {
                         let holder = (owner.bytes(), Hold::Exclusive);
-                        ledger.see(name, holder, deadline, slot, turn.now)
+                        let seen = ledger.see(name, holder, deadline, slot, turn.now);
+                        is_anew = is_stale || seen.is_some();
+                        seen.unwrap_or_default()
                     }
                     None => ledger.forget_others(name, owner.bytes()),
                 };
@@ -177,7 +179,7 @@ impl Holds {
         // After a step of the clock a lock may be held without a key, or longer than its key says.
         let in_step = self.is_in_step(now, name);
         // The hold of one owner, which is over: a share can't be written beside it.
-        let mut is_over = (is_one && self.read(turn, name, |_| ()).0 == LockState::Free)
+        let mut is_over = (is_one && self.state(turn, name) == LockState::Free)
             || (in_step && !is_nothing && is_over(turn.keys.deadline(name), now));
         let mut over = Vec::new();
         if !is_over && !is_nothing {

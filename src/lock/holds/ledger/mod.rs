@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// The key of a lock that others wait for says that this owner holds it so, until then. Returns the holds that were
-    /// overwritten by that.
+    /// overwritten by that, if it was not remembered.
     pub fn see(
         &mut self,
         name: NameRef<'_>,
@@ -191,7 +191,7 @@ impl Ledger {
         until: Option<Ms>,
         slot: Option<Slot>,
         now: Now,
-    ) -> Vec<Former> {
+    ) -> Option<Vec<Former>> {
         self.drop_if_left(name);
         if let Some(held) = self.locks.get_mut(name.print).filter(|held| held.hold() == hold)
             && let Some(entry) = held.get_mut(self.secret, owner)
@@ -200,12 +200,12 @@ impl Ledger {
                 entry.end = End::key(until);
             }
             held.want(|owner| self.in_the_way.count(owner));
-            return Vec::new();
+            return None;
         }
         let entry = Entry::foreign(until, slot, Tally::Seen, now);
         let others = self.put(name, owner, hold, entry);
         self.want(name);
-        others
+        Some(others)
     }
 
     /// Others wait for this lock: its holders are in their way from now on. Returns its record.

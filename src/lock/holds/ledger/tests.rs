@@ -419,7 +419,11 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
         let in_the_way = |ledger: &Ledger| ledger.may_be_in_the_way(b"a");
-        assert!(ledger.see(name(b"k"), (b"a", hold), Some(50), None, now).is_empty());
+        assert!(
+            ledger
+                .see(name(b"k"), (b"a", hold), Some(50), None, now)
+                .is_some_and(|lost| lost.is_empty())
+        );
         assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.holds() == 0);
         ledger.want(name(b"k"));
         ledger.want(name(b"k"));
@@ -431,10 +435,10 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
         assert!(
             ledger.get(name(b"k"), b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger)
         );
-        assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_empty());
+        assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_none());
         assert_eq!(ledger.of(name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
         let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
-        assert!(lost.len() == 1 && ledger.holds() == 0);
+        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
         assert!(!in_the_way(&ledger) && ledger.may_be_in_the_way(b"b"));
         assert!(ledger.take(name(b"k")).is_empty() && !ledger.may_be_in_the_way(b"b"));
     }
