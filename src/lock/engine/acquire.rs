@@ -3,9 +3,20 @@
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
+use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
+
+/// A request that is handled now, for these locks; no name occurs twice.
+pub(super) struct Acquire<'l, 'k> {
+    pub(super) locks: &'l mut Locks,
+    pub(super) turn: &'l mut Turn<'k>,
+    pub(super) names: &'l [NameRef<'l>],
+    pub(super) request: &'l Request<'l>,
+    /// The wait that its owner has already.
+    pub(super) own: Option<Ticket>,
+}
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
@@ -15,97 +26,94 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        if self.holds.wall().is_stepped(turn.now) {
-            for &name in names {
-                self.meet(turn, name);
-            }
+        Acquire { locks: self, turn, names, request, own: None }.acquire()
+    }
+}
+
+impl<'l> Acquire<'l, '_> {
+    pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
+        let names = self.names;
+        if self.locks.holds.wall().is_stepped(self.turn.now) {
+            names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
         }
-        let mut own = None;
-        if !self.waiting.waits.is_empty() {
-            own = self.settle_own_wait(turn, names, request);
-            for &name in names {
-                self.settle_queue(turn, name);
-            }
-            own = own.filter(|&own| self.waiting.waits.get(own).is_some_and(Waiter::has_not_ended));
-            if let Some(own) = own {
-                names.iter().for_each(|&name| self.outcomes().end_overdue_behind(turn, name, own));
+        if !self.locks.waiting.waits.is_empty() {
+            self.own = self.settle_own_wait();
+            names.iter().for_each(|&name| self.locks.settle_queue(self.turn, name));
+            let waits = &self.locks.waiting.waits;
+            self.own = self.own.filter(|&own| waits.get(own).is_some_and(Waiter::has_not_ended));
+            for (&name, own) in names.iter().zip(self.own.iter().cycle()) {
+                self.locks.outcomes().end_overdue_behind(self.turn, name, *own);
             }
         }
         if let &[name] = names {
-            let part = self.part(turn, name, request, own)?;
-            return self.take_or_wait(turn, (names, [part]), request, own);
+            let part = self.part(name)?;
+            return self.take_or_wait([part]);
         }
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            parts.push(self.part(turn, name, request, own)?);
+            parts.push(self.part(name)?);
         }
-        self.take_or_wait(turn, (names, parts), request, own)
+        self.take_or_wait(parts)
     }
 
-    /// How this lock fits this request, whose owner waits by `own`: as if that were in no queue.
-    fn part<'n>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'n>,
-        request: &Request<'_>,
-        own: Option<Ticket>,
-    ) -> Result<Part<'n>, NotALock> {
-        let in_turn = self.waiting.queues.would_come_first(name, own);
-        let opened = self.holds.open(turn, name, request.terms.owner);
-        self.fit((name, opened), (request.terms.mode, in_turn), turn.now)
+    /// How this lock fits the request: as if its owner's wait were in no queue.
+    #[inline]
+    fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
+        let terms = &self.request.terms;
+        let in_turn = self.locks.waiting.queues.would_come_first(name, self.own);
+        let opened = self.locks.holds.open(self.turn, name, terms.owner);
+        self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now)
     }
 
     #[inline]
     fn take_or_wait<'n>(
         &mut self,
-        turn: &mut Turn<'_>,
-        (names, all): (&[NameRef<'_>], impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>),
-        request: &Request<'_>,
-        own: Option<Ticket>,
+        all: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
     ) -> Result<Acquired, Refusal> {
-        let parts = all.as_ref();
+        let (parts, patience) = (all.as_ref(), self.request.patience);
         let is_shut = parts.iter().any(Part::is_shut);
-        let is_place = matches!(request.patience, Patience::Place(_));
+        let is_upgrade = parts.iter().any(Part::is_upgrade);
+        let is_place = matches!(patience, Patience::Place(_));
         // An owner that gets more while it waits for another lock may close a circle that no search has seen.
-        let is_held_up = parts.iter().any(Part::is_upgrade)
-            && (is_place || is_shut || self.waits_beside(own, names));
-        if is_held_up && request.patience != Patience::Try {
+        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside());
+        if is_held_up && patience != Patience::Try {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
-            return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
+            return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
             for part in parts.iter().filter(|part| part.is_shut()) {
-                self.adopt_orphan(turn, part.name);
+                self.locks.records(self.turn, part.name).adopt_orphan();
             }
-            if request.patience == Patience::Try || self.limits.drain {
-                return Ok(self.count_busy());
+            if patience == Patience::Try || self.locks.limits.drain {
+                count(&mut self.locks.counts.busy, 1);
+                return Ok(Acquired::Busy);
             }
-            return self.wait(turn, (names, parts), request, own);
+            return self.wait(parts);
         }
-        let fence = self.take(turn, all, &request.terms, Delivery::TOLD);
-        if let Some(own) = own {
-            self.end_if_its_owner_goes_on(turn, own);
+        let fence = self.locks.take(self.turn, all, &self.request.terms, Delivery::TOLD);
+        if let Some(own) = self.own {
+            self.locks.end_if_its_owner_goes_on(self.turn, own);
         }
-        for &name in names {
+        for &name in self.names {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
-            if let Some(own) = own
-                && let Some(queue) = self.waiting.queues.get_mut(name)
+            if let Some(own) = self.own
+                && let Some(queue) = self.locks.waiting.queues.get_mut(name)
                 && queue.contains(own)
             {
                 queue.touch();
             }
             // The hold may end at another time than the queue's alarm is set for.
-            self.settle_queue(turn, name);
+            self.locks.settle_queue(self.turn, name);
         }
         Ok(Acquired::Held(fence))
     }
 
-    /// Does the owner wait, by this request of its, for any lock but these?
-    fn waits_beside(&self, own: Option<Ticket>, names: &[NameRef<'_>]) -> bool {
-        let is_asked = |name: &Name| names.contains(&name.borrow());
-        let own = own.and_then(|own| self.waiting.waits.get(own));
+    /// Does the owner wait for any lock but these?
+    fn waits_beside(&self) -> bool {
+        let is_asked = |name: &Name| self.names.contains(&name.borrow());
+        let own = self.own.and_then(|own| self.locks.waiting.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }
 }

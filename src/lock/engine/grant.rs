@@ -2,18 +2,18 @@
 
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, Terms};
+use crate::lock::words::{Fence, Hold, Terms, Ticket};
 
 impl Locks {
-    /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
-    /// holds them all with the same number already, and else a new one. An owner that is told of it so claims what is
-    /// offered to its places.
+    /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
+    /// the same token already, and else a new one. This claims what is offered to places of the owner.
     pub(in crate::lock) fn take<'n>(
         &mut self,
         turn: &mut Turn<'_>,
@@ -21,39 +21,26 @@ impl Locks {
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let mut number = self.one_number(parts.as_ref(), terms.owner);
+        let known = self.one_number(parts.as_ref(), terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
-        if let (None, Some(&Part { name, .. })) = (number, parts.as_ref().first())
+        if let (None, Some(&Part { name, .. })) = (known, parts.as_ref().first())
             && let Some(slot) = self.clock.slot(name.key)
         {
             let epoch = turn.keys.epoch(turn.now);
             (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
         }
+        let fence = known.unwrap_or_else(|| self.clock.next(turn.now));
         let mut claimed = Vec::new();
         for part in parts {
-            let name = part.name;
-            let own = part.own.map(|(hold, _)| hold);
-            let mut before = own.and_then(|hold| self.holds.entry(name, terms.owner, hold));
-            let claim = before.and_then(|entry| self.claim_of(&entry));
-            claimed.extend(claim);
-            // A share that is upgraded may stand beside shares that have expired.
-            if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
-                let lost = self.holds.make_room_for_a_grant(turn, name);
-                self.record_ended(turn, name, lost);
-                before = own.and_then(|hold| self.holds.entry(name, terms.owner, hold));
-            }
-            let (hold, end) = self.write(turn, &part, before, terms, claim.is_some());
-            let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
-            self.remember(turn, part, (hold, end, fence), before, terms, news);
+            claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
         for place in claimed {
             self.outcomes().end_claimed(place);
         }
-        number.unwrap_or_default()
+        fence
     }
 
-    /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
-    /// this server knows it.
+    /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
     fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
         for part in parts {
@@ -65,37 +52,61 @@ impl Locks {
         }
         number
     }
+}
 
-    /// Writes a hold into the ledger, and announces it if it is new. One that goes on is told, and tied to the client that
-    /// has asked, or untied. `before` is what was remembered of it.
+impl Records<'_, '_> {
+    /// Writes and remembers one of the locks that are granted. Returns the place whose offer is claimed by that.
+    fn hold(
+        &mut self,
+        part: Part<'_>,
+        terms: &Terms<'_>,
+        fence: Fence,
+        news: Delivery,
+    ) -> Option<Ticket> {
+        let own = part.own.map(|(hold, _)| hold);
+        let mut before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
+        let claim = before.and_then(|entry| self.journal.claim_of(&entry));
+        // A share that is upgraded may stand beside shares that have expired.
+        if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
+            let lost = self.holds.make_room_for_a_grant(self.turn, self.name);
+            self.record_ended(lost);
+            before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
+        }
+        let (hold, end) = self.write(&part, before, terms, claim.is_some());
+        self.remember(part, (hold, end, fence), before, terms, news);
+        claim
+    }
+
+    /// Writes a hold into the ledger, and announces it if it is new. One that goes on is known to its owner now, and
+    /// tied to the client that has asked, or untied. `before` is what was remembered of it.
     fn remember(
         &mut self,
-        turn: &mut Turn<'_>,
         part: Part<'_>,
         (hold, end, fence): (Hold, End, Fence),
         before: Option<Entry>,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        let (name, is_new, goes_on) = (part.name, part.is_new(), part.is_held());
+        let (name, now, goes_on) = (self.name, self.turn.now, part.is_held());
+        let ledger = self.holds.ledger(name.db);
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
-                (entry.number, entry.since) = (Number::granted(fence), turn.now.ms());
+                (entry.number, entry.since) = (Number::granted(fence), now.ms());
             }
             entry.end = end.by_our_clock().map_or(entry.end, End::ours);
             if !entry.delivery.is_told() {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
-            return self.holds.ledger(name.db).set(name, terms.owner, entry);
+            return ledger.set(name, terms.owner, entry);
         }
         // An upgrade is not counted again: it is counted if its share was.
-        let is_counted = is_new || before.is_some_and(|share| share.is_counted());
+        let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
             number: Number::granted(fence),
             end,
             slot: self.clock.slot(name.key),
-            since: turn.now.ms(),
+            since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner.
@@ -103,16 +114,16 @@ impl Locks {
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
-        let others = self.holds.ledger(name.db).put(name, terms.owner, hold, entry);
-        if is_new {
+        let others = ledger.put(name, terms.owner, hold, entry);
+        if part.is_new() {
             // Earlier holds that no event has reported as ended must have expired.
-            self.record_ended(turn, name, Lost::all(others, Reason::Expired));
-            count(&mut self.counts.acquired, 1);
-            self.waiting.waits.listed.classes.count_grant(name.key);
+            self.record_ended(Lost::all(others, Reason::Expired));
+            count(&mut self.journal.counts.acquired, 1);
+            self.journal.classes.count_grant(name.key);
         } else if goes_on {
-            return self.record_lost(name, Reason::Overwritten, &others, turn.now);
+            return self.journal.record_lost(Reason::Overwritten, &others);
         }
-        turn.keys.announce(name, LockEvent::Acquired);
+        self.turn.keys.announce(name, LockEvent::Acquired);
     }
 
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
@@ -120,13 +131,13 @@ impl Locks {
     /// Returns how the owner holds the lock then, and its end: ours, if it was written.
     fn write(
         &mut self,
-        turn: &mut Turn<'_>,
         part: &Part<'_>,
         before: Option<Entry>,
         terms: &Terms<'_>,
         claimed: bool,
     ) -> (Hold, End) {
-        let (name, owner, wanted) = (part.name, terms.owner, turn.now.plus(terms.ttl));
+        let (turn, name) = (&mut *self.turn, self.name);
+        let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
         let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);
         if let Some((hold, _)) = part.own.filter(|_| part.is_held()) {
             if kept.is_some_and(|until| until >= wanted) {

@@ -23,7 +23,11 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let mut locks = Vec::new();
     for key in found.texts_at(&[1]) {
         let turn = &mut Turn::new(&mut keys, now);
-        if module.change(|locks| locks.lists(turn, locks.name(db, key), all)) == Ok(true) {
+        let listed = module.change(|locks| {
+            let name = locks.name(db, key);
+            locks.reports().lists(turn, name, all)
+        });
+        if listed == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }

@@ -15,7 +15,7 @@ pub struct ByKey {
     by_key: IndexMap<Name, Queue, BuildHasherDefault<NumberHasher>>,
     /// How often all keys of the database have changed at once.
     changes: u64,
-    /// The first so many queues may not have been settled since then.
+    /// Of how many queues, the first ones, it is not known that they have been settled since.
     unseen: usize,
 }
 
