@@ -66,6 +66,11 @@ impl Locks {
         request: &Request<'_>,
         own: Option<Ticket>,
     ) -> Result<Acquired, Refusal> {
+        if (request.replicas > 0 || !self.offers.pending.is_empty())
+            && let Some(acquired) = self.see_to_replicas(turn, (names, parts), request)?
+        {
+            return Ok(acquired);
+        }
         let is_shut = parts.iter().any(|part| part.fit.is_shut());
         let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
         let is_place = matches!(request.patience, Patience::Place(_));
@@ -89,7 +94,14 @@ impl Locks {
             }
             return self.wait(turn, (names, parts), request, own);
         }
-        let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
+        if request.replicas > 0 && self.lacks_replicas(turn, request.replicas) {
+            return self.wait_for_replicas(turn, (names, parts), request, own);
+        }
+        let pending = (request.replicas > 0).then(|| self.enlist_pending(turn, names, request));
+        let fence = match pending {
+            Some(ticket) => self.take_pending(turn, parts, request, ticket),
+            None => self.take(turn, parts, &request.terms, Delivery::TOLD),
+        };
         if let Some(own) = own {
             self.end_if_its_owner_goes_on(turn, own);
         }
@@ -104,7 +116,7 @@ impl Locks {
             // The hold may end at another time than the queue's alarm is set for.
             self.settle_queue(turn, part.name);
         }
-        Ok(Acquired::Held(fence))
+        Ok(pending.map_or(Acquired::Held(fence), Acquired::Waiting))
     }
 
     /// Does the owner wait, by this request of its, for any lock but these?

@@ -19,6 +19,9 @@ impl Locks {
             self.record_comeback(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
+        if self.is_pending(name, owner, hold) {
+            return Ok(None);
+        }
         self.mark_told(turn, name, owner, (hold, deadline));
         Ok(Some(left_until(deadline, turn.now)))
     }
@@ -33,6 +36,10 @@ impl Locks {
         self.meet(turn, name);
         self.settle_queue(turn, name);
         let held = self.holds.hold_of(turn, name, owner)?;
+        if held.is_some_and(|(hold, _)| self.is_pending(name, owner, hold)) {
+            count(&mut self.counts.guard_refused, 1);
+            return Ok(false);
+        }
         match held {
             Some(held) => {
                 self.mark_told(turn, name, owner, held);

@@ -8,7 +8,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, NameRef, Terms};
+use crate::lock::words::{Fence, Hold, LAST_MS, NameRef, Terms};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
@@ -102,8 +102,8 @@ impl Locks {
             since: turn.now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
-            // A hold that another client has written is known to its owner.
-            delivery: if goes_on { Delivery::TOLD } else { news },
+            // A hold that another client has written is known to its owner, and so is a share that is upgraded.
+            delivery: if is_new { news } else { Delivery::TOLD },
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
@@ -129,10 +129,15 @@ impl Locks {
         terms: &Terms<'_>,
         claimed: bool,
     ) -> (Hold, End) {
-        let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
+        let owner = terms.owner;
+        let wanted = |is_new: bool| {
+            let spare = if is_new { terms.spare } else { 0 };
+            turn.now.plus(terms.ttl.saturating_add(spare)).min(LAST_MS)
+        };
         match fit {
             Fit::Held { hold, until } => {
                 let entry = self.holds.entry(name, owner, hold);
+                let wanted = wanted(entry.is_some_and(|entry| !entry.delivery.is_told()));
                 if !claimed && until.is_some_and(|until| until >= wanted) {
                     // WAIT goes by what its own connection has written last, so this one has to write something.
                     if entry.is_some_and(|entry| {
@@ -149,7 +154,7 @@ impl Locks {
             Fit::Open { keeps } => {
                 let kept =
                     keeps.filter(|_| !claimed).and_then(|share| share.deadline).unwrap_or_default();
-                let (hold, deadline) = (terms.mode.hold(), wanted.max(kept));
+                let (hold, deadline) = (terms.mode.hold(), wanted(keeps.is_none()).max(kept));
                 match hold {
                     Hold::Exclusive => turn.keys.hold(name, owner, deadline),
                     Hold::Shared => turn.keys.share(name, owner, deadline),

@@ -29,6 +29,7 @@ impl Locks {
         now: Now,
     ) {
         for former in lost {
+            self.offers.pending.look_at(former.entry.delivery.offered_to());
             let reason = self.why_over(reason, former, now);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
@@ -36,6 +37,7 @@ impl Locks {
                 Reason::Broken => Some(&mut self.counts.broken),
                 Reason::Evicted => Some(&mut self.counts.evicted),
                 Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Unacknowledged => Some(&mut self.counts.unacknowledged),
                 Reason::Disconnected => Some(&mut self.counts.released),
                 Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
@@ -208,7 +210,7 @@ impl Locks {
         }
         let logged = self.log.note_comeback(name, owner, with, turn.now);
         logged.map_or(is_remembered, |reason| {
-            !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
+            !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
     }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::outbox::Outbox;
+use crate::lock::engine::pending::PendingGrants;
 use crate::lock::engine::take_back::Return;
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
@@ -37,11 +38,14 @@ pub struct Offers {
     pub unconfirmed: Vec<(Ticket, Waiter)>,
     /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
     pub replied: Vec<Ticket>,
+    /// Grants that replicas have yet to acknowledge.
+    pub pending: PendingGrants,
 }
 
 impl Offers {
     pub fn len(&self) -> usize {
-        let lens = [self.closed.len(), self.unconfirmed.len(), self.replied.len()];
+        let (closed, unconfirmed) = (self.closed.len(), self.unconfirmed.len());
+        let lens = [closed, unconfirmed, self.replied.len(), self.pending.len()];
         lens.into_iter().fold(self.returns.len(), usize::saturating_add)
     }
 }
@@ -63,14 +67,16 @@ impl Outcomes<'_> {
     /// is the first now.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if was_granted {
+        if was_granted || self.offers.pending.remove(ticket) {
             self.end_offer(ticket, false);
         }
         let Some(waiter) = self.waiting.waits.get(ticket) else {
             return Vec::new();
         };
         match (&waiter.tell, outcome) {
-            (Tell::Place(_), State::Granted(_)) => self.waiting.decide(ticket, outcome),
+            (Tell::Place(_), State::Granted(_)) | (_, State::Pending(_)) => {
+                self.waiting.decide(ticket, outcome)
+            }
             (Tell::Place(place), _) => {
                 if outcome == State::TimedOut {
                     count(&mut self.counts.places_lapsed, 1);
@@ -166,10 +172,18 @@ impl Outcomes<'_> {
     /// The grant of this request, if it has one, has been claimed, or has ended without that.
     pub fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
         self.waiting.end_claim(ticket);
-        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted());
+        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_offered());
         if let Some(waiter) = waiter {
             let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
             self.offer_ended(ticket, &names, &owner, claimed);
+        }
+    }
+
+    /// If this request has been granted its locks, and waits for replicas, ends that: the holds are given back.
+    pub fn end_pending(&mut self, ticket: Ticket) {
+        if self.offers.pending.remove(ticket) {
+            self.end_offer(ticket, false);
+            self.waiting.decide(ticket, State::TimedOut);
         }
     }
 

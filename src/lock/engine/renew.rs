@@ -24,7 +24,11 @@ impl Locks {
         let mut held = true;
         for &name in names {
             let hold = self.holds.hold_of(turn, name, owner)?;
-            if hold.is_none() {
+            if let Some((hold, _)) = hold
+                && self.is_pending(name, owner, hold)
+            {
+                held = false;
+            } else if hold.is_none() {
                 self.record_comeback(turn, name, owner, Comeback::Renew);
             }
             held &= hold.is_some();

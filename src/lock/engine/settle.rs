@@ -203,6 +203,7 @@ impl Locks {
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let terms = self.waiting.places.terms_of(waiter, &owner, self.limits.claim_time, turn.now);
+        let terms = Terms { spare: self.spare(waiter.replicas), ..terms };
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
@@ -235,6 +236,9 @@ impl Locks {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
+        }
+        if terms.spare > 0 && self.waits_for_replicas(turn, ticket) {
+            return Served::Waits;
         }
         if !names.iter().all(|name| self.may_write(turn, name.borrow())) {
             return Served::Refused;
@@ -287,6 +291,10 @@ impl Locks {
                 self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
             }
         }
+        if terms.spare > 0 {
+            self.conclude(turn, ticket, State::Pending(fence));
+            return self.begin_pending(turn.now, ticket);
+        }
         self.conclude(turn, ticket, State::Granted(fence));
         let until = turn.now.plus(terms.ttl);
         self.waiting.begin_claim(ticket, until);
@@ -308,14 +316,14 @@ impl Locks {
         };
         let names = Rc::clone(&waiter.names);
         // What a grant costs is drawn where it is made.
-        if !matches!(outcome, State::Granted(_)) {
+        if !outcome.is_grant() {
             turn.budget.draw(waiter.reply_cost());
         }
         let moved_up = self.outcomes().decide(ticket, outcome);
         if names.len() == 1 {
             return;
         }
-        if matches!(outcome, State::Granted(_)) {
+        if outcome.is_grant() {
             // What the owner held already may end at another time.
             let queues = (names.iter()).filter(|name| self.waiting.queues.contains(name.borrow()));
             turn.settling.extend(queues.cloned());

@@ -90,6 +90,23 @@ impl Waiting {
         ticket
     }
 
+    /// Lists a request that can be granted its locks at once, but whose client is blocked until replicas have
+    /// acknowledged that. It joins no queue.
+    pub fn enlist(
+        &mut self,
+        request: &Request<'_>,
+        names: &[NameRef<'_>],
+        now: Now,
+        tell: (Option<Ms>, Tell),
+    ) -> Ticket {
+        let ticket = self.waits.draw_ticket();
+        let names = names.iter().map(|name| name.keep()).collect();
+        let print = self.waits.print_of(request.terms.owner);
+        let waiter = Waiter::new(request, print, names, (tell.0, now), tell.1);
+        self.waits.insert_pending(ticket, waiter);
+        ticket
+    }
+
     /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
     /// the client that is to be blocked until then, if one is.
     pub fn take_over(
@@ -114,7 +131,7 @@ impl Waiting {
         let Some((State::Waiting, names)) = self.waits.set_state(ticket, outcome) else {
             return Vec::new();
         };
-        let is_granted = matches!(outcome, State::Granted(_));
+        let is_granted = outcome.is_grant();
         let names = names.iter().filter(|name| self.leave(name, ticket) && !is_granted);
         names.cloned().collect()
     }

@@ -144,6 +144,12 @@ impl Waits {
         self.waiters.insert(ticket, waiter);
     }
 
+    /// The same of one that has been granted its locks, and whose number is set next.
+    pub(in crate::lock::waiting) fn insert_pending(&mut self, ticket: Ticket, mut waiter: Waiter) {
+        waiter.set_state(State::Pending(0));
+        self.insert(ticket, waiter);
+    }
+
     #[inline]
     pub fn get(&self, ticket: Ticket) -> Option<&Waiter> {
         self.waiters.get(ticket)

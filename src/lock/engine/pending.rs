@@ -1,0 +1,173 @@
+//! Grants that replicas have yet to acknowledge.
+//!
+//! The holds are written, and to all others they are holds. Their owner does not have them until enough replicas have
+//! acknowledged them: CHECK is nil, GUARD `NOTOWNER`, RENEW 0.
+//!
+//! | what happens to a pending grant | what becomes of it |
+//! |---|---|
+//! | enough replicas acknowledge its offset | the TTL begins, its client gets the number, and it is an offer as any other |
+//! | its time is over | it is taken back, its client gets `NOREPLICAS`, and the next is served |
+//! | its client dies, or is unblocked | it is taken back as undelivered |
+//! | its owner retries for the same locks | the new client replaces the old one; the larger number of replicas counts, and the time goes on |
+//! | its owner asks for one of the locks otherwise | `ONEWAIT`, or nil to a try that can't wait |
+//! | its owner releases a lock | withdrawn: RELEASE returns 0, the client gets nil |
+//! | BREAK; a key is deleted or overwritten; it expires | withdrawn: the client gets nil, and what is left of it is taken back |
+//! | the server becomes a replica | the client gets `UNBLOCKED` |
+//! | a replica leaves or comes | only what those say counts that are connected when it is looked at |
+//! | an acknowledgement comes after the take-back | nothing waits for it any more |
+//!
+//! A request by an owner that has all its locks already, or upgrades its share, waits in the same way, but then only the
+//! reply depends on the replicas: nothing is taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lock::words::{Ms, Now, Ticket};
+
+/// One grant that replicas have yet to acknowledge.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingGrant {
+    /// How many of them have to.
+    pub replicas: u8,
+    /// Since when it waits for them.
+    pub since: Now,
+    /// When it is taken back.
+    pub deadline: Ms,
+    /// What has to be acknowledged: how much had been sent to replicas, with this grant.
+    offset: Option<u64>,
+    pub is_acknowledged: bool,
+    /// When it is looked at next.
+    look: Ms,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct PendingGrants {
+    all: BTreeMap<Ticket, PendingGrant>,
+    looks: BTreeSet<(Ms, Ticket)>,
+    /// To be looked at now.
+    due: BTreeSet<Ticket>,
+    /// How many have no offset yet.
+    unsent: usize,
+}
+
+impl PendingGrants {
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub fn tickets(&self) -> Vec<Ticket> {
+        self.all.keys().copied().collect()
+    }
+
+    pub fn get(&self, ticket: Ticket) -> Option<&PendingGrant> {
+        self.all.get(&ticket)
+    }
+
+    /// The grant of this request waits from now on.
+    pub fn insert(&mut self, ticket: Ticket, replicas: u8, now: Now, timeout: Ms) {
+        let look = now.plus(timeout);
+        let grant = PendingGrant {
+            replicas,
+            since: now,
+            deadline: look,
+            offset: None,
+            is_acknowledged: false,
+            look,
+        };
+        self.all.insert(ticket, grant);
+        self.looks.insert((look, ticket));
+        self.unsent = self.unsent.saturating_add(1);
+    }
+
+    /// Its owner asks once more, for so many replicas, and its holds have been written anew.
+    pub fn join(&mut self, ticket: Ticket, replicas: u8) {
+        let Some(grant) = self.all.get_mut(&ticket) else {
+            return;
+        };
+        grant.replicas = grant.replicas.max(replicas);
+        grant.is_acknowledged = false;
+        self.due.remove(&ticket);
+        if grant.offset.take().is_some() {
+            self.unsent = self.unsent.saturating_add(1);
+        }
+    }
+
+    /// It waits no more. Returns whether it did.
+    #[inline]
+    pub fn remove(&mut self, ticket: Ticket) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let Some(grant) = self.all.remove(&ticket) else {
+            return false;
+        };
+        self.looks.remove(&(grant.look, ticket));
+        self.due.remove(&ticket);
+        self.unsent = self.unsent.saturating_sub(usize::from(grant.offset.is_none()));
+        true
+    }
+
+    /// So much had been sent to replicas when the last turn was over, and so much has each of them acknowledged. Returns
+    /// whether any grant begins to wait for an acknowledgement by that.
+    pub fn heard(&mut self, sent: u64, mut acknowledged: Vec<u64>) -> bool {
+        acknowledged.sort_unstable_by(|one, other| other.cmp(one));
+        for (&ticket, grant) in &mut self.all {
+            match grant.offset {
+                None => grant.offset = Some(sent),
+                Some(offset) => {
+                    let last = usize::from(grant.replicas).saturating_sub(1);
+                    if acknowledged.get(last).is_some_and(|&has| has >= offset) {
+                        grant.is_acknowledged = true;
+                        self.due.insert(ticket);
+                    }
+                }
+            }
+        }
+        std::mem::take(&mut self.unsent) > 0
+    }
+
+    /// Something has happened to a hold that was offered to this request.
+    #[inline]
+    pub fn look_at(&mut self, ticket: Option<Ticket>) {
+        if !self.is_empty()
+            && let Some(ticket) = ticket.filter(|ticket| self.all.contains_key(ticket))
+        {
+            self.due.insert(ticket);
+        }
+    }
+
+    pub fn look_at_all(&mut self) {
+        self.due.extend(self.all.keys());
+    }
+
+    /// Its locks can't be looked at now.
+    pub fn look_again(&mut self, ticket: Ticket, at: Ms) {
+        if let Some(grant) = self.all.get_mut(&ticket) {
+            self.looks.remove(&(grant.look, ticket));
+            grant.look = at;
+            self.looks.insert((at, ticket));
+        }
+    }
+
+    /// Is any to be looked at, or to be given its offset?
+    pub fn have_work(&self) -> bool {
+        !self.due.is_empty() || self.unsent > 0
+    }
+
+    /// When the next is to be looked at.
+    pub fn next_look(&self) -> Option<Ms> {
+        self.looks.first().map(|&(at, _)| at)
+    }
+
+    /// The next that is to be looked at now.
+    pub fn take_due(&mut self, now: Now) -> Option<Ticket> {
+        let late = self.looks.first().filter(|&&(at, _)| at <= now.ms());
+        let late = late.map(|&(_, ticket)| ticket);
+        self.due.pop_first().or(late)
+    }
+}
