@@ -58,6 +58,11 @@ impl Limits {
         drain: false,
     };
 
+    /// For how much longer holds are written that so many replicas have to acknowledge.
+    pub fn spare(&self, replicas: u8) -> Ms {
+        if replicas > 0 { self.replica_timeout } else { 0 }
+    }
+
     /// Do more owners share a lock than may? Then no other is let in, and nothing but a step of the
     /// wall clock visits them all.
     pub fn are_too_many(&self, count: usize) -> bool {

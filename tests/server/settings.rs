@@ -157,7 +157,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
     let server = Server::start();
     let mut client = server.client();
     for (name, ..) in NUMBERS {
-        set(&mut client, name, 77);
+        set(&mut client, name, 57);
     }
     set(&mut client, "drain", "yes");
     set(&mut client, "classes", "job:* [a-c]?");
@@ -165,7 +165,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
     server.restart();
     let mut client = server.client();
     for (name, ..) in NUMBERS {
-        assert_eq!(setting(&mut client, name), "77", "{name}");
+        assert_eq!(setting(&mut client, name), "57", "{name}");
     }
     assert_eq!(setting(&mut client, "drain"), "yes");
     assert_eq!(setting(&mut client, "classes"), "job:* [a-c]?");

@@ -2,6 +2,7 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::own_wait::tell;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
@@ -83,7 +84,8 @@ impl Locks {
         if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
             return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
         }
-        if is_held_up || is_shut {
+        let lacks = turn.lacks_replicas(request.replicas);
+        if is_held_up || is_shut || lacks {
             for part in parts {
                 if part.fit.is_shut() {
                     self.adopt_orphan(turn, part.name);
@@ -92,15 +94,19 @@ impl Locks {
             if request.patience == Patience::Try || self.limits.drain {
                 return Ok(self.count_busy());
             }
-            return self.wait(turn, (names, parts), request, own);
+            let waits = self.wait(turn, (names, parts), request, own)?;
+            if lacks {
+                names.iter().for_each(|&name| self.waiting.queues.retry_later(name, turn.now));
+            }
+            return Ok(waits);
         }
-        if request.replicas > 0 && self.lacks_replicas(turn, request.replicas) {
-            return self.wait_for_replicas(turn, (names, parts), request, own);
-        }
-        let pending = (request.replicas > 0).then(|| self.enlist_pending(turn, names, request));
-        let fence = match pending {
-            Some(ticket) => self.take_pending(turn, parts, request, ticket),
-            None => self.take(turn, parts, &request.terms, Delivery::TOLD),
+        let acquired = if request.replicas > 0 {
+            let tell = tell(turn, request);
+            let ticket = self.waiting.enlist(request, names, turn.now, tell);
+            self.take_pending(turn, parts, request, ticket);
+            Acquired::Waiting(ticket)
+        } else {
+            Acquired::Held(self.take(turn, parts, &request.terms, Delivery::TOLD))
         };
         if let Some(own) = own {
             self.end_if_its_owner_goes_on(turn, own);
@@ -116,7 +122,7 @@ impl Locks {
             // The hold may end at another time than the queue's alarm is set for.
             self.settle_queue(turn, part.name);
         }
-        Ok(pending.map_or(Acquired::Held(fence), Acquired::Waiting))
+        Ok(acquired)
     }
 
     /// Does the owner wait, by this request of its, for any lock but these?

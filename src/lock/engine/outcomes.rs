@@ -179,6 +179,15 @@ impl Outcomes<'_> {
         }
     }
 
+    /// Enough replicas have acknowledged what this request was granted: its client gets its number.
+    pub fn confirm_pending(&mut self, ticket: Ticket) {
+        self.offers.pending.remove(ticket);
+        if let Some(State::Pending(fence)) = self.waiting.waits.get(ticket).map(Waiter::state) {
+            self.waiting.decide(ticket, State::Granted(fence));
+            self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+        }
+    }
+
     /// If this request has been granted its locks, and waits for replicas, ends that: the holds are given back.
     pub fn end_pending(&mut self, ticket: Ticket) {
         if self.offers.pending.remove(ticket) {

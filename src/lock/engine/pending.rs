@@ -21,6 +21,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::lock::holds::ledger::Entry;
 use crate::lock::words::{Ms, Now, Ticket};
 
 /// One grant that replicas have yet to acknowledge.
@@ -35,19 +36,17 @@ pub struct PendingGrant {
     /// What has to be acknowledged: how much had been sent to replicas, with this grant.
     offset: Option<u64>,
     pub is_acknowledged: bool,
-    /// When it is looked at next.
-    look: Ms,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub struct PendingGrants {
     all: BTreeMap<Ticket, PendingGrant>,
-    looks: BTreeSet<(Ms, Ticket)>,
+    deadlines: BTreeSet<(Ms, Ticket)>,
     /// To be looked at now.
     due: BTreeSet<Ticket>,
-    /// How many have no offset yet.
-    unsent: usize,
+    /// Has any no offset yet?
+    has_unsent: bool,
 }
 
 impl PendingGrants {
@@ -68,48 +67,33 @@ impl PendingGrants {
         self.all.get(&ticket)
     }
 
-    /// The grant of this request waits from now on.
-    pub fn insert(&mut self, ticket: Ticket, replicas: u8, now: Now, timeout: Ms) {
-        let look = now.plus(timeout);
-        let grant = PendingGrant {
-            replicas,
-            since: now,
-            deadline: look,
-            offset: None,
-            is_acknowledged: false,
-            look,
-        };
-        self.all.insert(ticket, grant);
-        self.looks.insert((look, ticket));
-        self.unsent = self.unsent.saturating_add(1);
+    /// The grant that this hold was offered by, if it is pending.
+    pub fn of(&self, entry: &Entry) -> Option<(Ticket, &PendingGrant)> {
+        let ticket = entry.delivery.offered_to().filter(|_| !self.is_empty())?;
+        Some((ticket, self.get(ticket)?))
     }
 
-    /// Its owner asks once more, for so many replicas, and its holds have been written anew.
-    pub fn join(&mut self, ticket: Ticket, replicas: u8) {
-        let Some(grant) = self.all.get_mut(&ticket) else {
-            return;
-        };
-        grant.replicas = grant.replicas.max(replicas);
+    /// The holds of this request have been written, and wait for so many replicas. If they did before, the larger number
+    /// counts, and their time goes on.
+    pub fn insert(&mut self, ticket: Ticket, replicas: u8, now: Now, timeout: Ms) {
+        let (since, deadline) = (now, now.plus(timeout));
+        let new = PendingGrant { replicas, since, deadline, offset: None, is_acknowledged: false };
+        let grant = self.all.entry(ticket).or_insert(new);
+        (grant.replicas, grant.offset) = (grant.replicas.max(replicas), None);
         grant.is_acknowledged = false;
-        self.due.remove(&ticket);
-        if grant.offset.take().is_some() {
-            self.unsent = self.unsent.saturating_add(1);
-        }
+        self.deadlines.insert((grant.deadline, ticket));
+        self.has_unsent = true;
     }
 
     /// It waits no more. Returns whether it did.
     #[inline]
     pub fn remove(&mut self, ticket: Ticket) -> bool {
-        if self.is_empty() {
-            return false;
+        let removed = self.all.remove(&ticket);
+        if let Some(grant) = &removed {
+            self.deadlines.remove(&(grant.deadline, ticket));
+            self.due.remove(&ticket);
         }
-        let Some(grant) = self.all.remove(&ticket) else {
-            return false;
-        };
-        self.looks.remove(&(grant.look, ticket));
-        self.due.remove(&ticket);
-        self.unsent = self.unsent.saturating_sub(usize::from(grant.offset.is_none()));
-        true
+        removed.is_some()
     }
 
     /// So much had been sent to replicas when the last turn was over, and so much has each of them acknowledged. Returns
@@ -117,56 +101,40 @@ impl PendingGrants {
     pub fn heard(&mut self, sent: u64, mut acknowledged: Vec<u64>) -> bool {
         acknowledged.sort_unstable_by(|one, other| other.cmp(one));
         for (&ticket, grant) in &mut self.all {
-            match grant.offset {
-                None => grant.offset = Some(sent),
-                Some(offset) => {
-                    let last = usize::from(grant.replicas).saturating_sub(1);
-                    if acknowledged.get(last).is_some_and(|&has| has >= offset) {
-                        grant.is_acknowledged = true;
-                        self.due.insert(ticket);
-                    }
-                }
+            let offset = *grant.offset.get_or_insert(sent);
+            let last = usize::from(grant.replicas).saturating_sub(1);
+            if acknowledged.get(last).is_some_and(|&has| has >= offset) {
+                grant.is_acknowledged = true;
+                self.due.insert(ticket);
             }
         }
-        std::mem::take(&mut self.unsent) > 0
+        std::mem::take(&mut self.has_unsent)
     }
 
     /// Something has happened to a hold that was offered to this request.
     #[inline]
     pub fn look_at(&mut self, ticket: Option<Ticket>) {
-        if !self.is_empty()
-            && let Some(ticket) = ticket.filter(|ticket| self.all.contains_key(ticket))
-        {
-            self.due.insert(ticket);
-        }
+        let ticket = ticket.filter(|ticket| self.all.contains_key(ticket));
+        self.due.extend(ticket);
     }
 
     pub fn look_at_all(&mut self) {
         self.due.extend(self.all.keys());
     }
 
-    /// Its locks can't be looked at now.
-    pub fn look_again(&mut self, ticket: Ticket, at: Ms) {
-        if let Some(grant) = self.all.get_mut(&ticket) {
-            self.looks.remove(&(grant.look, ticket));
-            grant.look = at;
-            self.looks.insert((at, ticket));
-        }
-    }
-
     /// Is any to be looked at, or to be given its offset?
     pub fn have_work(&self) -> bool {
-        !self.due.is_empty() || self.unsent > 0
+        !self.due.is_empty() || (self.has_unsent && !self.is_empty())
     }
 
-    /// When the next is to be looked at.
+    /// When the next is to be taken back.
     pub fn next_look(&self) -> Option<Ms> {
-        self.looks.first().map(|&(at, _)| at)
+        self.deadlines.first().map(|&(at, _)| at)
     }
 
     /// The next that is to be looked at now.
     pub fn take_due(&mut self, now: Now) -> Option<Ticket> {
-        let late = self.looks.first().filter(|&&(at, _)| at <= now.ms());
+        let late = self.deadlines.first().filter(|&&(at, _)| at <= now.ms());
         let late = late.map(|&(_, ticket)| ticket);
         self.due.pop_first().or(late)
     }

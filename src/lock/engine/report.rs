@@ -80,10 +80,7 @@ impl Locks {
                             client: entry.client,
                         })
                     }),
-                    pending: entry.and_then(|entry| {
-                        let ticket = entry.delivery.offered_to()?;
-                        Some(self.offers.pending.get(ticket)?.replicas)
-                    }),
+                    pending: entry.and_then(|one| Some(self.offers.pending.of(&one)?.1.replicas)),
                     claim: place.map(|(place, _)| {
                         let end =
                             deadline.map_or(place.claim_ends, |end| end.min(place.claim_ends));

@@ -203,7 +203,8 @@ impl Locks {
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let terms = self.waiting.places.terms_of(waiter, &owner, self.limits.claim_time, turn.now);
-        let terms = Terms { spare: self.spare(waiter.replicas), ..terms };
+        let replicas = waiter.replicas;
+        let terms = Terms { spare: self.limits.spare(replicas), ..terms };
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
@@ -237,7 +238,8 @@ impl Locks {
             self.conclude(turn, ticket, State::Withdrawn);
             return Served::Through;
         }
-        if terms.spare > 0 && self.waits_for_replicas(turn, ticket) {
+        if turn.lacks_replicas(replicas) {
+            self.waiting.queues.retry_all_later(&names, turn.now);
             return Served::Waits;
         }
         if !names.iter().all(|name| self.may_write(turn, name.borrow())) {
@@ -291,9 +293,9 @@ impl Locks {
                 self.waiting.waits.listed.classes.count_wait(part.name.key, waited);
             }
         }
-        if terms.spare > 0 {
-            self.conclude(turn, ticket, State::Pending(fence));
-            return self.begin_pending(turn.now, ticket);
+        if let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.replicas > 0) {
+            self.offers.pending.insert(ticket, waiter.replicas, turn.now, terms.spare);
+            return self.conclude(turn, ticket, State::Pending(fence));
         }
         self.conclude(turn, ticket, State::Granted(fence));
         let until = turn.now.plus(terms.ttl);
