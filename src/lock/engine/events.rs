@@ -35,16 +35,19 @@ impl Locks {
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
         let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
-        let are_lost = !outlasts_it && self.lose_all(name.borrow(), why, now) > 0;
-        if are_lost && has_expired {
-            self.outbox.expired.push_back(name.clone());
+        if !outlasts_it {
+            let lost = self.holds.ledger(name.db).take(&name.key);
+            self.journal(name.borrow(), now).record_lost(why, &lost);
+            if !lost.is_empty() && has_expired {
+                self.outbox.expired.push_back(name.clone());
+            }
         }
         self.waiting.queues.note(name);
     }
 
     /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
     pub fn flushed(&mut self, db: Option<Db>) {
-        self.offers.pending.look_at_all();
+        self.waiting.pending.look_at_all();
         self.holds.forget_all_of(db);
         self.waiting.queues.note_all_of(db);
     }
@@ -65,7 +68,7 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
-    /// This server's files were last written at this time, by the wall clock: fencing numbers begin above it.
+    /// This server's files were last written at this time, by the wall clock: fencing tokens begin above it.
     pub fn begin_after(&mut self, written: Ms, now: Now) {
         self.clock.begin_after(written, now);
     }
@@ -102,7 +105,7 @@ impl Locks {
     /// waiters are sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        for ticket in self.offers.pending.tickets() {
+        for ticket in self.waiting.pending.tickets() {
             self.outcomes().end_wait(ticket, State::SentAway);
         }
         let returns = std::mem::take(&mut self.offers.returns);
@@ -117,7 +120,7 @@ impl Locks {
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
     pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let lost = self.holds.end_by_wall(name, now);
-        if self.record_found(name, lost, now) {
+        if self.journal(name, now).record_found(lost) {
             self.outbox.expired.push_back(name.keep());
         }
     }

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::outbox::Outbox;
-use crate::lock::engine::pending::PendingGrants;
 use crate::lock::engine::take_back::Return;
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
@@ -38,14 +37,11 @@ pub struct Offers {
     pub unconfirmed: Vec<(Ticket, Waiter)>,
     /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
     pub replied: Vec<Ticket>,
-    /// Grants that replicas have yet to acknowledge.
-    pub pending: PendingGrants,
 }
 
 impl Offers {
     pub fn len(&self) -> usize {
-        let (closed, unconfirmed) = (self.closed.len(), self.unconfirmed.len());
-        let lens = [closed, unconfirmed, self.replied.len(), self.pending.len()];
+        let lens = [self.closed.len(), self.unconfirmed.len(), self.replied.len()];
         lens.into_iter().fold(self.returns.len(), usize::saturating_add)
     }
 }
@@ -63,11 +59,11 @@ impl Locks {
 
 impl Outcomes<'_> {
     /// Ends a wait with this outcome, and has its client replied to; a place is over, unless it is granted. What it was
-    /// granted before, and its owner has not been told of, is given back. Returns the locks in whose queues another waiter
+    /// granted before, and its owner does not know of, is given back. Returns the locks in whose queues another waiter
     /// is the first now.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if was_granted || self.offers.pending.remove(ticket) {
+        if was_granted || self.waiting.pending.remove(ticket) {
             self.end_offer(ticket, false);
         }
         let Some(waiter) = self.waiting.waits.get(ticket) else {
@@ -179,9 +175,9 @@ impl Outcomes<'_> {
         }
     }
 
-    /// Enough replicas have acknowledged what this request was granted: its client gets its number.
+    /// Enough replicas have acknowledged what this request was granted: its client gets its token.
     pub fn confirm_pending(&mut self, ticket: Ticket) {
-        self.offers.pending.remove(ticket);
+        self.waiting.pending.remove(ticket);
         if let Some(State::Pending(fence)) = self.waiting.waits.get(ticket).map(Waiter::state) {
             self.waiting.decide(ticket, State::Granted(fence));
             self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
@@ -190,14 +186,14 @@ impl Outcomes<'_> {
 
     /// If this request has been granted its locks, and waits for replicas, ends that: the holds are given back.
     pub fn end_pending(&mut self, ticket: Ticket) {
-        if self.offers.pending.remove(ticket) {
+        if self.waiting.pending.remove(ticket) {
             self.end_offer(ticket, false);
             self.waiting.decide(ticket, State::TimedOut);
         }
     }
 
-    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner has not been told of
-    /// are given back.
+    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner does not know of are
+    /// given back.
     pub fn offer_ended(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>, heard: bool) {
         for name in names {
             let ledger = self.holds.ledger(name.db);

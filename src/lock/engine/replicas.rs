@@ -1,5 +1,5 @@
 //! `REPLICAS n`: a grant that its owner hears of when n replicas have acknowledged it; see
-//! [`pending`](crate::lock::engine::pending).
+//! [`pending`](crate::lock::waiting::pending).
 //!
 //! The holds are written for longer than was asked for, by the time that they may wait. When they are acknowledged their
 //! end is set to the TTL from then: so replicas know them until the end that the owner reckons with, or a later one.
@@ -7,102 +7,94 @@
 use std::rc::Rc;
 
 use crate::lock::budget::GRANT;
+use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::own_wait::tell;
-use crate::lock::engine::pending::PendingGrant;
 use crate::lock::engine::take_back::Return;
 use crate::lock::holds::ledger::{Delivery, Entry};
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::pending::PendingGrant;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{
-    Acquired, Hold, Ms, Name, NameRef, Patience, Refusal, Request, Terms, Ticket,
+    Acquired, Fence, Hold, Ms, Name, NameRef, Patience, Refusal, Terms, Ticket,
 };
 
-/// The holds of a pending grant that its owner has not heard of.
+/// The holds of a pending grant that its owner does not know of.
 type Offered<'n> = Vec<(NameRef<'n>, Hold, Entry)>;
 
-impl Locks {
-    /// Does this hold's owner not have it yet, because replicas have to acknowledge it?
-    #[inline]
-    pub(in crate::lock) fn is_pending(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
-        !self.offers.pending.is_empty()
-            && (self.holds.entry(name, owner, hold))
-                .is_some_and(|entry| self.offers.pending.of(&entry).is_some())
-    }
-
-    /// Has a request join the pending grant of its owner, if there is one, and refuses one that can't wait for as many
+impl Acquire<'_, '_> {
+    /// Has the request join the pending grant of its owner, if there is one, and refuses one that can't wait for as many
     /// replicas as it wants. Returns nothing if it is to be judged like any other.
-    pub(in crate::lock) fn see_to_replicas(
+    pub(super) fn see_to_replicas(
         &mut self,
-        turn: &mut Turn<'_>,
-        (names, parts): (&[NameRef<'_>], &[Part<'_>]),
-        request: &Request<'_>,
+        parts: &[Part<'_>],
     ) -> Result<Option<Acquired>, Refusal> {
-        let (wanted, is_try) = (request.replicas, request.patience == Patience::Try);
+        let (wanted, is_try) = (self.request.replicas, self.request.patience == Patience::Try);
         let are_held = parts.iter().all(|part| matches!(part.fit, Fit::Held { .. }));
-        let pending = names.iter().find_map(|&name| {
-            let former = self.holds.former(name, request.terms.owner)?;
-            Some((name, self.offers.pending.of(&former.entry)?.0))
+        let pending = self.names.iter().find_map(|&name| {
+            let former = self.locks.holds.former(name, self.request.terms.owner)?;
+            let ticket = former.entry.delivery.offered_to()?;
+            self.locks.waiting.pending.get(ticket).map(|_| (name, ticket))
         });
         if let Some((name, ticket)) = pending {
-            let waiter = self.waiting.waits.get(ticket);
-            let joins = are_held && waiter.is_some_and(|waiter| waiter.is_for(names));
+            let waiter = self.locks.waiting.waits.get(ticket);
+            let joins = are_held && waiter.is_some_and(|waiter| waiter.is_for(self.names));
             // It may not be possible to block its client.
             if is_try && wanted == 0 {
-                return Ok(Some(self.count_busy()));
-            } else if !joins {
+                count(&mut self.locks.counts.busy, 1);
+                return Ok(Some(Acquired::Busy));
+            }
+            if !joins {
                 return Err(Refusal::Unheard(name.keep()));
             }
-            let replaced = self.waiting.waits.replace_client(ticket);
-            self.outbox.to_reply.extend(replaced);
-            let handle = self.waiting.take_over(ticket, request, tell(turn, request));
-            self.take_pending(turn, parts, request, ticket);
-            return Ok(Some(Acquired::Waiting(handle)));
+            return Ok(Some(self.take_pending(parts, Some(ticket))));
         }
-        if (is_try || are_held) && turn.lacks_replicas(wanted) {
-            count(&mut self.counts.replicas_refused, 1);
-            let connected = turn.keys.replicas(turn.now);
+        if (is_try || are_held) && self.turn.lacks_replicas(wanted) {
+            count(&mut self.locks.counts.replicas_refused, 1);
+            let connected = self.turn.keys.replicas(self.turn.now);
             return Err(Refusal::NoReplicas { wanted, connected });
         }
         Ok(None)
     }
 
-    /// Grants a request its locks, and has it wait for replicas.
-    pub(in crate::lock) fn take_pending(
-        &mut self,
-        turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
-        request: &Request<'_>,
-        ticket: Ticket,
-    ) {
-        let spare = self.limits.replica_timeout;
+    /// Grants the request its locks, and has it wait for replicas: instead of the client that waits for this grant
+    /// already, if one does.
+    pub(super) fn take_pending(&mut self, parts: &[Part<'_>], joins: Option<Ticket>) -> Acquired {
+        let tell = self.tell();
+        let (turn, request) = (&mut *self.turn, self.request);
+        let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
+        let spare = limits.replica_timeout;
+        let (ticket, handle) = match joins {
+            None => {
+                let ticket = waiting.enlist(request, self.names, tell, turn.now);
+                (ticket, ticket)
+            }
+            Some(ticket) => {
+                outbox.to_reply.extend(waiting.waits.replace_client(ticket));
+                (ticket, waiting.take_over(ticket, request, tell))
+            }
+        };
         let terms = Terms { spare, ..request.terms };
-        let fence = self.take(turn, parts, &terms, Delivery::by(ticket));
-        self.waiting.decide(ticket, State::Pending(fence));
-        self.offers.pending.insert(ticket, request.replicas, turn.now, spare);
+        let fence = self.locks.take(turn, parts, &terms, Delivery::by(ticket));
+        self.locks.waiting.decide(ticket, State::Pending(fence));
+        self.locks.waiting.pending.insert(ticket, request.replicas, turn.now, spare);
+        Acquired::Waiting(handle)
     }
+}
 
+impl Locks {
     /// Does any grant wait for replicas?
     pub fn has_pending(&self) -> bool {
-        !self.offers.pending.is_empty()
-    }
-
-    /// What replicas have; see [`PendingGrants::heard`](crate::lock::engine::pending::PendingGrants::heard).
-    pub fn replicas_have(&mut self, sent: u64, acknowledged: Vec<u64>) -> bool {
-        self.offers.pending.heard(sent, acknowledged)
+        !self.waiting.pending.is_empty()
     }
 
     /// Does what is due for grants that wait for replicas.
-    pub(in crate::lock) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
-            && let Some(ticket) = self.offers.pending.take_due(turn.now)
+            && let Some((ticket, pending)) = self.waiting.pending.take_due(turn.now)
         {
             turn.budget.draw(GRANT);
-            let Some(&pending) = self.offers.pending.get(ticket) else {
-                continue;
-            };
             match self.waiting.waits.get(ticket).map(|waiter| (waiter.state(), waiter)) {
                 Some((State::Pending(fence), waiter)) => {
                     let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -110,7 +102,7 @@ impl Locks {
                     let offered = self.holds_pending(turn, ticket, (&names, &owner, fence));
                     self.judge_pending(turn, (ticket, pending), (&owner, offered), until);
                 }
-                _ => _ = self.offers.pending.remove(ticket),
+                _ => _ = self.waiting.pending.remove(ticket),
             }
         }
     }
@@ -120,11 +112,11 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        (names, owner, fence): (&'n [Name], &[u8], u64),
+        (names, owner, fence): (&'n [Name], &[u8], Fence),
     ) -> Option<Offered<'n>> {
         let mut offered = Vec::new();
         for name in names.iter().map(Name::borrow) {
-            self.meet(turn, name);
+            self.records(turn, name).meet();
             let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
             let entry = self.holds.entry(name, owner, hold);
             let entry = entry.filter(|entry| entry.fence() == Some(fence))?;
@@ -152,13 +144,8 @@ impl Locks {
             self.outcomes().confirm_pending(ticket);
             for (name, hold, _) in offered {
                 // Without that it lasts for longer than it has to.
-                if turn.keys.is_writable() && self.may_write(turn, name) {
-                    if hold == Hold::Shared {
-                        let lost = self.holds.make_room(turn, name);
-                        self.record_ended(turn, name, lost);
-                    }
-                    turn.prolong(name, owner, hold, until);
-                    self.holds.set_end(name, owner, hold, until, turn.now);
+                if turn.keys.is_writable() && self.records(turn, name).may_write() {
+                    self.records(turn, name).move_end(owner, hold, until);
                     self.settle_queue(turn, name);
                 }
             }

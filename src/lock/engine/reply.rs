@@ -25,7 +25,7 @@ impl<'l> Outcomes<'l> {
             self.end_pending(ticket);
         }
         let Self { waiting, counts, .. } = self;
-        if let Some(is_to_be_told) = waiting.waits.handles.tell_replaced(handle) {
+        if let Some(is_to_be_told) = waiting.waits.tell_replaced(handle) {
             return is_to_be_told.then_some(WaitOutcome::Replaced);
         }
         let ticket = waiting.waits.wait_of_client(handle)?;
@@ -67,7 +67,7 @@ impl<'l> Outcomes<'l> {
         let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
         let is_decided = |state| !matches!(state, State::Waiting | State::Pending(_));
         let decided = waiter.is_some_and(|waiter| is_decided(waiter.state()))
-            || self.waiting.waits.handles.is_replaced(handle);
+            || self.waiting.waits.is_replaced(handle);
         if decided {
             self.outbox.to_reply.push(handle);
         }
@@ -78,13 +78,13 @@ impl<'l> Outcomes<'l> {
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, handle: Ticket, end: End) {
         // What becomes of a client that was replaced does not touch the wait.
-        if self.waiting.waits.handles.forget_replaced(handle) {
+        if self.waiting.waits.forget_replaced(handle) {
             return;
         }
         let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
             return;
         };
-        let was_pending = self.offers.pending.remove(ticket);
+        let was_pending = self.waiting.pending.remove(ticket);
         let Some((waiter, moved_up)) = self.waiting.forget(ticket) else {
             return;
         };
@@ -151,6 +151,11 @@ impl<'l> Outcomes<'l> {
         any
     }
 
+    /// A message to the owner of a place has been published.
+    pub fn published(self) {
+        count(&mut self.counts.notified, 1);
+    }
+
     /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
     /// not wait.
     pub fn cannot_wait(&mut self, handle: Ticket) {
@@ -160,7 +165,7 @@ impl<'l> Outcomes<'l> {
 
     /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
     pub fn forget_client(&mut self, handle: Ticket) {
-        if !self.waiting.waits.handles.forget_replaced(handle)
+        if !self.waiting.waits.forget_replaced(handle)
             && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
         {
             self.end_pending(ticket);

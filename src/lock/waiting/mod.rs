@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`Waits`] | the requests: by ticket, by owner, by time |
 //! | [`Queues`] | in which order they wait for each lock, and when it is to be looked at again |
+//! | [`PendingGrants`] | which grants replicas have yet to acknowledge |
 //! | [`Places`] | what is kept of places beside that: claims, messages, since when their owners can ask |
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
+pub mod pending;
 pub mod place;
 pub mod queue;
 pub mod queues;
@@ -16,6 +18,8 @@ pub mod waits;
 
 use std::rc::Rc;
 
+use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::place::Places;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
@@ -30,11 +34,20 @@ pub struct Waiting {
     pub waits: Waits,
     pub queues: Queues,
     pub places: Places,
+    pub pending: PendingGrants,
+    /// What is counted by classes of keys.
+    pub classes: Classes,
 }
 
 impl Waiting {
     pub fn new(secret: Secret) -> Self {
-        Self { waits: Waits::new(secret), queues: Queues::new(secret), places: Places::default() }
+        Self {
+            waits: Waits::new(secret),
+            queues: Queues::new(secret),
+            places: Places::default(),
+            pending: PendingGrants::default(),
+            classes: Classes::default(),
+        }
     }
 
     /// Checks that this request may wait in the queues of all of these locks, after its owner has given up `instead_of`;
@@ -66,8 +79,8 @@ impl Waiting {
         };
         // A place may fall asleep, and no more entries may sleep than may wait.
         let sleeps = matches!(request.patience, Patience::Place(_));
-        let is_full = is_over(self.waits.listed.entries().saturating_sub(given_up))
-            || (sleeps && is_over(self.waits.listed.entries_asleep()))
+        let is_full = is_over(self.waits.entries().saturating_sub(given_up))
+            || (sleeps && is_over(self.waits.entries_asleep()))
             || (limits.max_waiters > 0
                 && names.iter().any(|&name| before(name) >= limits.max_waiters));
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
@@ -86,24 +99,24 @@ impl Waiting {
         let print = self.waits.print_of(request.terms.owner);
         let waiter = Waiter::new(request, print, names, (until, now), tell);
         self.places.tie(ticket, &waiter);
+        self.classes.count_joined(&waiter.names, ticket);
         self.waits.insert(ticket, waiter);
         ticket
     }
 
-    /// Lists a request that can be granted its locks at once, but whose client is blocked until replicas have
-    /// acknowledged that. It joins no queue.
+    /// Lists a request that is granted its locks at once, and whose client is blocked until replicas have acknowledged
+    /// that. It joins no queue.
     pub fn enlist(
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
+        (until, tell): (Option<Ms>, Tell),
         now: Now,
-        tell: (Option<Ms>, Tell),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let names = names.iter().map(|name| name.keep()).collect();
         let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (tell.0, now), tell.1);
-        self.waits.insert_pending(ticket, waiter);
+        self.waits.insert(ticket, Waiter::new(request, print, names, (until, now), tell).granted());
         ticket
     }
 
@@ -131,6 +144,7 @@ impl Waiting {
         let Some((State::Waiting, names)) = self.waits.set_state(ticket, outcome) else {
             return Vec::new();
         };
+        self.classes.count_left(&names, ticket);
         let is_granted = outcome.is_grant();
         let names = names.iter().filter(|name| self.leave(name, ticket) && !is_granted);
         names.cloned().collect()
@@ -152,6 +166,7 @@ impl Waiting {
             && let Some(waiter) = self.waits.get(ticket)
         {
             self.queues.wake(&names, ticket, waiter.mode);
+            self.classes.count_joined(&names, ticket);
         }
     }
 
@@ -159,6 +174,9 @@ impl Waiting {
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         self.places.untie(ticket, &waiter);
+        if waiter.state() == State::Waiting {
+            self.classes.count_left(&waiter.names, ticket);
+        }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
         let moved_up = stands.iter().filter(|name| self.leave(name, ticket)).cloned().collect();
         Some((waiter, moved_up))
@@ -238,7 +256,12 @@ impl Waiting {
 
     /// Is any waiter still to be sent away?
     pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.waits.listed.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
+        self.waits.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
+    }
+
+    /// Counts by these patterns of keys from now on.
+    pub fn set_classes<'p>(&mut self, patterns: impl Iterator<Item = &'p [u8]>, fits: Fits) {
+        self.classes.set(patterns, fits, self.waits.last_ticket());
     }
 
     /// Prints all parts, to be compared.

@@ -21,7 +21,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::holds::ledger::Entry;
 use crate::lock::words::{Ms, Now, Ticket};
 
 /// One grant that replicas have yet to acknowledge.
@@ -65,12 +64,6 @@ impl PendingGrants {
 
     pub fn get(&self, ticket: Ticket) -> Option<&PendingGrant> {
         self.all.get(&ticket)
-    }
-
-    /// The grant that this hold was offered by, if it is pending.
-    pub fn of(&self, entry: &Entry) -> Option<(Ticket, &PendingGrant)> {
-        let ticket = entry.delivery.offered_to().filter(|_| !self.is_empty())?;
-        Some((ticket, self.get(ticket)?))
     }
 
     /// The holds of this request have been written, and wait for so many replicas. If they did before, the larger number
@@ -133,9 +126,10 @@ impl PendingGrants {
     }
 
     /// The next that is to be looked at now.
-    pub fn take_due(&mut self, now: Now) -> Option<Ticket> {
+    pub fn take_due(&mut self, now: Now) -> Option<(Ticket, PendingGrant)> {
         let late = self.deadlines.first().filter(|&&(at, _)| at <= now.ms());
         let late = late.map(|&(_, ticket)| ticket);
-        self.due.pop_first().or(late)
+        let ticket = self.due.pop_first().or(late)?;
+        Some((ticket, *self.all.get(&ticket)?))
     }
 }
