@@ -314,8 +314,9 @@ impl Settling<'_, '_> {
         if let Some(replicas) = waiting.waits.get(ticket).map(|waiter| waiter.replicas)
             && replicas > 0
         {
-            waiting.pending.insert(ticket, replicas, self.turn.now, terms.spare);
-            return self.conclude(ticket, State::Pending(fence));
+            self.conclude(ticket, State::Pending(fence));
+            let pending = &mut self.locks.waiting.pending;
+            return pending.insert(ticket, replicas, self.turn.now, terms.spare);
         }
         self.conclude(ticket, State::Granted(fence));
         let until = self.turn.now.plus(terms.ttl);
