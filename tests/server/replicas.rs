@@ -72,7 +72,7 @@ fn where_no_reply_can_wait_replicas_are_refused_before_anything_is_written() {
     let (master, _replicas) = with_replicas(1);
     let mut client = master.client();
     let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1];
-    let answers = client.transaction(&[ask.clone()]);
+    let answers = client.transaction(std::slice::from_ref(&ask));
     assert!(answers[0].is_error("ERR REPLICAS is not allowed"), "{answers:?}");
     let script = "return redis.pcall('LOCK.ACQUIRE', KEYS[1], 'a', 1000, 'REPLICAS', 1)";
     assert!(cmd!(client, "EVAL", script, 1, "k").is_error("ERR REPLICAS is not allowed"));
