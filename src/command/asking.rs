@@ -160,7 +160,7 @@ pub fn ask<'w>(
         replicas,
     };
     let asked = call.locks.acquire(&mut call.turn, names, &request);
-    let outcome = match asked.map_err(|refusal| fault(refusal, &options, call.caller))? {
+    let outcome = match asked.map_err(|refusal| fault(refusal, options.max_queue, call.caller))? {
         Acquired::Held(fence) => WaitOutcome::Granted { owner, fence },
         Acquired::Busy => WaitOutcome::TimedOut,
         Acquired::Place(before) => {
@@ -196,11 +196,11 @@ pub fn replicas(words: &mut Args<'_>) -> Result<u8, Fault> {
     })
 }
 
-fn fault(refusal: Refusal, options: &Options<'_>, caller: &dyn Caller) -> Fault {
+pub fn fault(refusal: Refusal, max_queue: Option<u64>, caller: &dyn Caller) -> Fault {
     match refusal {
         Refusal::NotALock(fault) => fault.into(),
         Refusal::QueueFull => Fault::QueueFull,
-        Refusal::Behind(waiting) => Fault::Behind(waiting, options.max_queue.unwrap_or_default()),
+        Refusal::Behind(waiting) => Fault::Behind(waiting, max_queue.unwrap_or_default()),
         Refusal::TooComplex => Fault::TooComplex,
         Refusal::NoReplicas { wanted, connected } => Fault::FewReplicas(wanted, connected),
         Refusal::HoldsSome => Fault::HoldsSome,
@@ -217,7 +217,7 @@ fn fault(refusal: Refusal, options: &Options<'_>, caller: &dyn Caller) -> Fault 
     }
 }
 
-fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
+pub fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,

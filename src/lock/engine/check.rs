@@ -16,7 +16,8 @@ impl Records<'_, '_> {
             return Ok(None);
         };
         let is_told = self.mark_told(owner, (hold, deadline));
-        Ok(is_told.then(|| left_until(deadline, self.turn.now)))
+        let known = self.journal.pending.known_end(self.name, owner);
+        Ok(is_told.then(|| left_until(known.or(deadline), self.turn.now)))
     }
 
     /// Counts a command that is to be run under the lock, and returns whether this owner holds it.

@@ -20,7 +20,7 @@ pub(super) struct Journal<'l> {
     pub(super) name: NameRef<'l>,
     now: Now,
     pub(super) waits: &'l Waits,
-    pending: &'l mut PendingGrants,
+    pub(super) pending: &'l mut PendingGrants,
     queues: &'l Queues,
     pub(super) counts: &'l mut Counts,
     pub(super) classes: &'l mut Classes,

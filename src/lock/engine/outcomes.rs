@@ -188,7 +188,14 @@ impl Outcomes<'_> {
     pub fn end_pending(&mut self, ticket: Ticket) {
         if self.waiting.pending.remove(ticket) {
             self.end_offer(ticket, false);
-            self.waiting.decide(ticket, State::TimedOut);
+            let outcome = match self.waiting.waits.get(ticket) {
+                // A renewal: the hold lasts.
+                Some(waiter) if waiter.state() == State::Pending(0) => {
+                    State::NoReplicas(waiter.replicas)
+                }
+                _ => State::TimedOut,
+            };
+            self.waiting.decide(ticket, outcome);
         }
     }
 

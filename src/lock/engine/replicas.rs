@@ -12,18 +12,20 @@ use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::holds::ledger::{Delivery, Entry};
+use crate::lock::keyspace::LockEvent;
+use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::pending::PendingGrant;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{
-    Acquired, Fence, Hold, Ms, Name, NameRef, Patience, Refusal, Terms, Ticket,
+    Acquired, Fence, Hold, Ms, Name, NameRef, Patience, Refusal, Request, Terms, Ticket,
 };
 
 /// The holds of a pending grant that its owner does not know of.
 type Offered<'n> = Vec<(NameRef<'n>, Hold, Entry)>;
 
-impl Acquire<'_, '_> {
+impl<'l> Acquire<'l, '_> {
     /// Has the request join the pending grant of its owner, if there is one, and refuses one that can't wait for as many
     /// replicas as it wants. Returns nothing if it is to be judged like any other.
     pub(super) fn see_to_replicas(
@@ -58,10 +60,75 @@ impl Acquire<'_, '_> {
         Ok(None)
     }
 
+    /// `LOCK.RENEW` and `LOCK.MRENEW` whose reply waits for replicas.
+    fn renew(&mut self) -> Result<Acquired, Refusal> {
+        let (owner, ttl, wanted) =
+            (self.request.terms.owner, self.request.terms.ttl, self.request.replicas);
+        for &name in self.names {
+            self.locks.records(self.turn, name).meet();
+        }
+        let known = self.known_ends();
+        let holds = |one: &NameRef<'_>| known.iter().any(|(name, _)| name == one);
+        if self.names.iter().all(holds) && self.turn.lacks_replicas(wanted) {
+            count(&mut self.locks.counts.replicas_refused, 1);
+            let connected = self.turn.keys.replicas(self.turn.now);
+            return Err(Refusal::NoReplicas { wanted, connected });
+        }
+        // It does not claim what is offered to a place.
+        let offered = |&name: &NameRef<'_>| {
+            let former = self.locks.holds.former(name, owner);
+            former.is_some_and(|former| former.entry.delivery.offered_to().is_some())
+        };
+        if self.names.iter().any(offered) {
+            count(&mut self.locks.counts.renew_refused, 1);
+            return Ok(Acquired::Busy);
+        }
+        if !self.locks.renew(self.turn, self.names, owner, ttl)? {
+            return Ok(Acquired::Busy);
+        }
+        let tell = self.tell();
+        let (waiting, now) = (&mut self.locks.waiting, self.turn.now);
+        let ticket = waiting.enlist(self.request, self.names, tell, now);
+        waiting.pending.insert(ticket, wanted, now, self.locks.limits.replica_timeout);
+        self.note_moved(ticket, known);
+        Ok(Acquired::Waiting(ticket))
+    }
+
+    /// The holds that the owner knows of, with the ends that it knows.
+    fn known_ends(&mut self) -> Vec<(NameRef<'l>, Option<Ms>)> {
+        let owner = self.request.terms.owner;
+        let mut known = Vec::with_capacity(self.names.len());
+        for &name in self.names {
+            let Ok(Some((hold, end))) = self.locks.holds.hold_of(self.turn, name, owner) else {
+                continue;
+            };
+            let entry = self.locks.holds.entry(name, owner, hold);
+            if entry.is_none_or(|entry| entry.delivery.is_told()) {
+                let moved = self.locks.waiting.pending.known_end(name, owner);
+                known.push((name, moved.or(end)));
+            }
+        }
+        known
+    }
+
+    /// Notes which of these ends this request has moved.
+    fn note_moved(&mut self, ticket: Ticket, known: Vec<(NameRef<'_>, Option<Ms>)>) {
+        let owner = self.request.terms.owner;
+        for (name, known) in known {
+            let held = self.locks.holds.hold_of(self.turn, name, owner);
+            if let (Some(known), Ok(Some((_, Some(written))))) = (known, held)
+                && known != written
+            {
+                let hold = (name.keep(), Rc::from(owner));
+                self.locks.waiting.pending.insert_move(ticket, hold, known, written);
+            }
+        }
+    }
+
     /// Grants the request its locks, and has it wait for replicas: instead of the client that waits for this grant
     /// already, if one does.
     pub(super) fn take_pending(&mut self, parts: &[Part<'_>], joins: Option<Ticket>) -> Acquired {
-        let tell = self.tell();
+        let (tell, known) = (self.tell(), self.known_ends());
         let (turn, request) = (&mut *self.turn, self.request);
         let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
         let spare = limits.replica_timeout;
@@ -79,11 +146,22 @@ impl Acquire<'_, '_> {
         let fence = self.locks.take(turn, parts, &terms, Delivery::by(ticket));
         self.locks.waiting.decide(ticket, State::Pending(fence));
         self.locks.waiting.pending.insert(ticket, request.replicas, turn.now, spare);
+        self.note_moved(ticket, known);
         Acquired::Waiting(handle)
     }
 }
 
 impl Locks {
+    /// `LOCK.RENEW` and `LOCK.MRENEW` with `REPLICAS`; not renewed is `Busy`.
+    pub fn renew_and_wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
+        Acquire { locks: self, turn, names, request, own: None }.renew()
+    }
+
     /// Does any grant wait for replicas?
     pub fn has_pending(&self) -> bool {
         !self.waiting.pending.is_empty()
@@ -119,7 +197,8 @@ impl Locks {
             self.records(turn, name).meet();
             let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
             let entry = self.holds.entry(name, owner, hold);
-            let entry = entry.filter(|entry| entry.fence() == Some(fence))?;
+            // A renewal has no token.
+            let entry = entry.filter(|entry| fence == 0 || entry.fence() == Some(fence))?;
             if entry.delivery.offered_to() == Some(ticket) {
                 offered.push((name, hold, entry));
             }
@@ -141,6 +220,7 @@ impl Locks {
             let waited = turn.now.micros().saturating_sub(pending.since.micros());
             count(&mut self.counts.replicated, 1);
             self.counts.replica_waits.add(waited);
+            self.waiting.pending.tell_moves(ticket);
             self.outcomes().confirm_pending(ticket);
             for (name, hold, _) in offered {
                 // Without that it lasts for longer than it has to.
@@ -157,7 +237,38 @@ impl Locks {
                 self.offers.returns.insert((0, given_back));
             }
             count(&mut self.counts.replicas_refused, 1);
+            let moved = self.waiting.pending.moved_by(ticket);
             self.outcomes().end_wait(ticket, State::NoReplicas(pending.replicas));
+            for (name, written, known) in moved {
+                self.move_back(turn, name.borrow(), owner, (written, known));
+            }
         }
+    }
+
+    /// Lets a hold end as its owner knows, and not as it was written last: by that time it may be over.
+    fn move_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        (written, known): (Ms, Ms),
+    ) {
+        let held = self.holds.hold_of(turn, name, owner);
+        let Ok(Some((hold, _))) = held.map(|held| held.filter(|&(_, end)| end == Some(written)))
+        else {
+            return;
+        };
+        if !turn.keys.is_writable() || !self.records(turn, name).may_write() {
+            return;
+        }
+        let former = self.holds.former(name, owner);
+        if known >= turn.now.ms() {
+            self.records(turn, name).move_end(owner, hold, known);
+        } else if let Some(former) = former {
+            self.records(turn, name).journal.record_lost(Reason::Expired, &[former]);
+            turn.keys.announce(name, LockEvent::Expired);
+            self.records(turn, name).remove_hold(owner, hold);
+        }
+        self.settle_queue(turn, name);
     }
 }

@@ -16,12 +16,13 @@
 //! | a replica leaves or comes | only what those say counts that are connected when it is looked at |
 //! | an acknowledgement comes after the take-back | nothing waits for it any more |
 //!
-//! A request by an owner that has all its locks already, or upgrades its share, waits in the same way, but then only the
-//! reply depends on the replicas: nothing is taken back.
+//! A holder's request, a retry, an upgrade or a renewal, waits in the same way. Its holds get their new ends at once, but
+//! CHECK returns the old ones until replicas have acknowledged them; if they don't in time, the old ones are written again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use crate::lock::words::{Ms, Now, Ticket};
+use crate::lock::words::{Ms, Name, NameRef, Now, Ticket};
 
 /// One grant that replicas have yet to acknowledge.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +38,26 @@ pub struct PendingGrant {
     pub is_acknowledged: bool,
 }
 
+/// The hold of an owner that knows of it, and that gets another end when replicas have acknowledged that.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    /// The end that its owner knows.
+    known: Ms,
+    /// The end in the key, by the last of so many requests.
+    written: Ms,
+    requests: usize,
+}
+
+/// A hold, by its lock and its owner.
+type HoldOf = (Name, Rc<[u8]>);
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct PendingGrants {
     all: BTreeMap<Ticket, PendingGrant>,
+    /// Holds whose ends are moved, and by which requests to which ends.
+    moved: BTreeMap<HoldOf, Moved>,
+    moves: BTreeMap<Ticket, Vec<(HoldOf, Ms)>>,
     deadlines: BTreeSet<(Ms, Ticket)>,
     /// To be looked at now.
     due: BTreeSet<Ticket>,
@@ -78,6 +95,38 @@ impl PendingGrants {
         self.has_unsent = true;
     }
 
+    /// The holder's own request, which waits for replicas from now on, has moved the end of its hold.
+    pub fn insert_move(&mut self, ticket: Ticket, hold: HoldOf, known: Ms, written: Ms) {
+        let moved = self.moved.entry(hold.clone()).or_insert(Moved { known, written, requests: 0 });
+        (moved.written, moved.requests) = (written, moved.requests.saturating_add(1));
+        self.moves.entry(ticket).or_default().push((hold, written));
+    }
+
+    /// The end of this hold that its owner knows, if replicas have yet to acknowledge another.
+    pub fn known_end(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
+        if self.moved.is_empty() {
+            return None;
+        }
+        Some(self.moved.get(&(name.keep(), Rc::from(owner)))?.known)
+    }
+
+    /// The ends that this request has moved are known to their owner from now on.
+    pub fn tell_moves(&mut self, ticket: Ticket) {
+        for (hold, written) in self.moves.get(&ticket).into_iter().flatten() {
+            if let Some(moved) = self.moved.get_mut(hold) {
+                moved.known = *written;
+            }
+        }
+    }
+
+    /// The locks whose ends this request has moved last, and alone: each with that end, and the one that its owner knows.
+    pub fn moved_by(&self, ticket: Ticket) -> Vec<(Name, Ms, Ms)> {
+        let moves = self.moves.get(&ticket).into_iter().flatten();
+        let moved = moves.filter_map(|(hold, _)| Some((hold, self.moved.get(hold)?)));
+        let alone = moved.filter(|(_, moved)| moved.requests == 1);
+        alone.map(|((name, _), moved)| (name.clone(), moved.written, moved.known)).collect()
+    }
+
     /// It waits no more. Returns whether it did.
     #[inline]
     pub fn remove(&mut self, ticket: Ticket) -> bool {
@@ -85,6 +134,12 @@ impl PendingGrants {
         if let Some(grant) = &removed {
             self.deadlines.remove(&(grant.deadline, ticket));
             self.due.remove(&ticket);
+            for (hold, _) in self.moves.remove(&ticket).into_iter().flatten() {
+                if let Some(moved) = self.moved.get_mut(&hold) {
+                    moved.requests = moved.requests.saturating_sub(1);
+                }
+                self.moved.retain(|_, moved| moved.requests > 0);
+            }
         }
         removed.is_some()
     }
