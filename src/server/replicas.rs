@@ -137,7 +137,7 @@ impl Module {
             return self.replicas.asks.set(false);
         }
         let (sent, acknowledged) = self.replicas.look(now);
-        match self.change(|locks| locks.waiting_mut().pending.heard(sent, acknowledged)) {
+        match self.change(|locks| locks.waiting.pending.heard(sent, acknowledged)) {
             Ok(false) if !self.replicas.asks.get() => {}
             Ok(_) => self.ask_replicas(now),
             Err(_) => self.replicas.next_look.set(Some(now.plus(1))),

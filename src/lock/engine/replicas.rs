@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::lock::budget::GRANT;
 use crate::lock::engine::acquire::Acquire;
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::holds::ledger::{Delivery, Entry};
@@ -25,15 +25,19 @@ use crate::lock::words::{
 /// The holds of a pending grant that its owner does not know of.
 type Offered<'n> = Vec<(NameRef<'n>, Hold, Entry)>;
 
+/// The pending grant of its owner that a request joins.
+pub(super) enum Joins {
+    Grant(Ticket),
+    /// It is a try, whose client it may not be possible to block.
+    Not,
+}
+
 impl<'l> Acquire<'l, '_> {
-    /// Has the request join the pending grant of its owner, if there is one, and refuses one that can't wait for as many
-    /// replicas as it wants. Returns nothing if it is to be judged like any other.
-    pub(super) fn see_to_replicas(
-        &mut self,
-        parts: &[Part<'_>],
-    ) -> Result<Option<Acquired>, Refusal> {
+    /// Returns the pending grant of its owner that the request joins, if there is one; and refuses a request that can't wait
+    /// for as many replicas as it wants.
+    pub(super) fn see_to_replicas(&mut self, parts: &[Part<'_>]) -> Result<Option<Joins>, Refusal> {
         let (wanted, is_try) = (self.request.replicas, self.request.patience == Patience::Try);
-        let are_held = parts.iter().all(|part| matches!(part.fit, Fit::Held { .. }));
+        let are_held = parts.iter().all(Part::is_held);
         let pending = self.names.iter().find_map(|&name| {
             let former = self.locks.holds.former(name, self.request.terms.owner)?;
             let ticket = former.entry.delivery.offered_to()?;
@@ -45,12 +49,12 @@ impl<'l> Acquire<'l, '_> {
             // It may not be possible to block its client.
             if is_try && wanted == 0 {
                 count(&mut self.locks.counts.busy, 1);
-                return Ok(Some(Acquired::Busy));
+                return Ok(Some(Joins::Not));
             }
             if !joins {
                 return Err(Refusal::Unheard(name.keep()));
             }
-            return Ok(Some(self.take_pending(parts, Some(ticket))));
+            return Ok(Some(Joins::Grant(ticket)));
         }
         if (is_try || are_held) && self.turn.lacks_replicas(wanted) {
             count(&mut self.locks.counts.replicas_refused, 1);
@@ -127,7 +131,11 @@ impl<'l> Acquire<'l, '_> {
 
     /// Grants the request its locks, and has it wait for replicas: instead of the client that waits for this grant
     /// already, if one does.
-    pub(super) fn take_pending(&mut self, parts: &[Part<'_>], joins: Option<Ticket>) -> Acquired {
+    pub(super) fn take_pending<'n>(
+        &mut self,
+        parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
+        joins: Option<Joins>,
+    ) -> Acquired {
         let (tell, known) = (self.tell(), self.known_ends());
         let (turn, request) = (&mut *self.turn, self.request);
         let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
@@ -137,7 +145,8 @@ impl<'l> Acquire<'l, '_> {
                 let ticket = waiting.enlist(request, self.names, tell, turn.now);
                 (ticket, ticket)
             }
-            Some(ticket) => {
+            Some(Joins::Not) => return Acquired::Busy,
+            Some(Joins::Grant(ticket)) => {
                 outbox.to_reply.extend(waiting.waits.replace_client(ticket));
                 (ticket, waiting.take_over(ticket, request, tell))
             }
@@ -173,7 +182,7 @@ impl Locks {
             && let Some((ticket, pending)) = self.waiting.pending.take_due(turn.now)
         {
             turn.budget.draw(GRANT);
-            match self.waiting.waits.get(ticket).map(|waiter| (waiter.state(), waiter)) {
+            match self.waiting.waits.get(ticket).map(|waiter| (waiter.state, waiter)) {
                 Some((State::Pending(fence), waiter)) => {
                     let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
                     let until = turn.now.plus(waiter.ttl);
@@ -232,7 +241,7 @@ impl Locks {
         } else if pending.deadline <= turn.now.ms() {
             for (name, _, entry) in offered {
                 let delivery = Delivery::UNACKNOWLEDGED;
-                self.holds.ledger(name.db).set(name.key, owner, Entry { delivery, ..entry });
+                self.holds.ledger(name.db).set(name, owner, Entry { delivery, ..entry });
                 let given_back = Return { name: name.keep(), owner: Rc::clone(owner) };
                 self.offers.returns.insert((0, given_back));
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::lock::Limits;
+use crate::lock::{Left, Limits};
 
 /// For so long is a grant written beyond its ttl.
 const SPARE: Ms = Limits::DEFAULT.replica_timeout;
@@ -256,28 +256,28 @@ fn an_owner_that_asks_again_joins_its_grant_and_the_larger_number_of_replicas_co
 #[test]
 fn a_holder_s_retry_that_replicas_don_t_acknowledge_costs_it_nothing() {
     let mut server = server_with(1);
-    let fence = server.gets("ann", 500);
+    let fence = server.gets("ann", 3000);
     let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
     assert!(server.check(LOCK, "ann").unwrap().is_some());
     server.at(SPARE);
     assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-    assert_eq!(server.holder(), held("ann", 5000));
+    assert_eq!(server.holder(), held("ann", 3000));
     let ann = pends(&mut server, replicated("ann", 1));
     server.at(SPARE + 1);
     server.acknowledges(0);
     server.at(SPARE + 2);
     assert_eq!(server.was_granted(ann), Some(fence));
-    assert_eq!(server.holder(), held("ann", 5000));
+    assert_eq!(server.holder(), held("ann", 3000));
 }
 
 #[test]
 fn an_upgrade_that_replicas_don_t_acknowledge_stays() {
     let mut server = server_with(1);
-    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], Plea { ttl: 3000, ..sharing("ann") });
     let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
     server.at(SPARE + 1);
     assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-    assert_eq!(server.holder(), held("ann", 5000));
+    assert_eq!(server.holder(), held("ann", 3000));
 }
 
 #[test]
@@ -323,4 +323,107 @@ fn one_whose_end_can_t_be_written_is_told_all_the_same_and_keeps_the_later_end()
     server.at(2);
     assert!(server.was_granted(ann).is_some());
     assert_eq!(server.holder(), held("ann", 100 + SPARE));
+}
+
+/// `ann` renews its hold, which ends at 500, for so long.
+fn renews(server: &mut Server, ttl: Ms) -> Ticket {
+    let client = server.connect();
+    match server.renew_and_wait(&[LOCK], Plea { ttl, client, ..replicated("ann", 1) }) {
+        Ok(Acquired::Waiting(ticket)) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn left(ms: Ms) -> Result<Option<Left>, NotALock> {
+    Ok(Some(Left::Ms(ms)))
+}
+
+#[test]
+fn a_renewal_is_known_when_replicas_have_acknowledged_it() {
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let ann = renews(&mut server, 5000);
+    assert_eq!((server.holder(), server.check(LOCK, "ann")), (held("ann", 5000), left(500)));
+    server.at(10);
+    assert_eq!(server.check(LOCK, "ann"), left(490));
+    server.acknowledges(0);
+    server.at(11);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.check(LOCK, "ann"), left(4989));
+}
+
+#[test]
+fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
+    for (ttl, before) in [(5000, 1500), (200, 5000)] {
+        let mut server = server_with(1);
+        server.gets("ann", before);
+        let ann = renews(&mut server, ttl + SPARE);
+        server.at(SPARE);
+        assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+        assert_eq!(server.holder(), held("ann", before));
+        assert_eq!(server.check(LOCK, "ann"), left(before - SPARE));
+    }
+    // Its old end has passed meanwhile: until now it was held.
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let ann = renews(&mut server, 5000);
+    let ben = server.waits("ben", 50);
+    server.at(SPARE - 1);
+    assert_eq!((server.holder(), told_to(&server, ben)), (held("ann", 5000), None));
+    server.at(SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_renewal_with_too_few_replicas_changes_nothing_and_one_that_is_too_late_says_so() {
+    let mut server = server_with(0);
+    server.gets("ann", 500);
+    let plea = Plea { ttl: 5000, ..replicated("ann", 1) };
+    let refused = server.renew_and_wait(&[LOCK], plea);
+    assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 1, connected: 0 }));
+    assert_eq!(server.holder(), held("ann", 500));
+    let late = server.renew_and_wait(&[LOCK], Plea { owner: "ben", ..plea });
+    assert_eq!(late, Ok(Acquired::Busy));
+}
+
+#[test]
+fn of_two_renewals_each_counts_when_it_is_acknowledged() {
+    let mut server = server_with(1);
+    server.gets("ann", 4000);
+    let first = renews(&mut server, 5000);
+    server.at(1);
+    let sent = server.sent();
+    let second = renews(&mut server, 6000);
+    server.at(2);
+    server.keys.acknowledged[0] = sent;
+    server.tick();
+    server.at(3);
+    assert!(server.was_granted(first).is_some());
+    assert_eq!(server.check(LOCK, "ann"), left(4997));
+    server.at(1 + SPARE);
+    assert_eq!(told_to(&server, second), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), held("ann", 5000));
+}
+
+#[test]
+fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
+    for (fate, says) in [
+        (Server::kill as Fate, None),
+        (Server::unblock, Some(Told::NoReplicas)),
+        (|server: &mut Server, _| _ = server.release(LOCK, "ann").unwrap(), Some(Told::TimedOut)),
+    ] {
+        let mut server = server_with(1);
+        server.gets("ann", 500);
+        let ann = renews(&mut server, 5000);
+        server.at(1);
+        fate(&mut server, ann);
+        server.at(2);
+        assert_eq!(told_to(&server, ann), says);
+        let lasts = says != Some(Told::TimedOut);
+        assert_eq!(server.holder(), held("ann", 5000).filter(|_| lasts));
+        server.release(LOCK, "ann").unwrap();
+        server.at(3);
+        assert!(server.locks.is_idle());
+    }
 }

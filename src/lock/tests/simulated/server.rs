@@ -8,12 +8,12 @@ use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Secret, Terms,
-    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
+    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms, Ticket,
+    Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
-    Authority, Content, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay,
+    Authority, Content, Key, Keys, Lock, Owner, SECRET, START, SimulatedKeys, Write, name, replay,
 };
 
 /// When a server asks what to tell a client that was woken, and what becomes of it.
@@ -207,8 +207,6 @@ pub struct Server {
     pub deaf: BTreeSet<String>,
 }
 
-const SECRET: Secret = Secret(1, 2);
-
 /// How many moments a replica may be behind.
 const LONGEST_TAIL: usize = 16;
 
@@ -350,6 +348,21 @@ impl Server {
         }
         self.after_a_command();
         acquired
+    }
+
+    /// `LOCK.RENEW` or `LOCK.MRENEW` with `REPLICAS`.
+    pub fn renew_and_wait(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
+        let request = plea.request();
+        let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let renewed = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.renew_and_wait(turn, &names, &request)
+        });
+        if let Ok(Acquired::Waiting(ticket)) = renewed {
+            let blocked = Blocked { client: plea.client, answer: None };
+            self.blocked.insert(ticket, blocked);
+        }
+        self.after_a_command();
+        renewed
     }
 
     /// One lock, alone, for a new connection.
@@ -856,14 +869,14 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        for ticket in self.locks.outbox().take_to_reply() {
+        for ticket in self.locks.outbox.take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
             if self.locks.waiting.waits.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
             } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
                 .and_then(|ticket| self.locks.waiting.waits.get(ticket))
             {
-                self.happened.decided.push((ticket, waiter.state()));
+                self.happened.decided.push((ticket, waiter.state));
             } else {
                 continue;
             }
@@ -933,7 +946,7 @@ impl Server {
         self.locks
             .waiting
             .queues
-            .get(NameRef { db, key: lock.1.as_bytes() })
+            .get(NameRef::new(db, lock.1.as_bytes(), SECRET))
             .map(|queue| {
                 queue.iter().filter(|&ticket| self.locks.waiting.waits.is_waiting(ticket)).collect()
             })

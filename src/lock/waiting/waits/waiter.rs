@@ -49,7 +49,7 @@ pub struct Waiter {
     pub since: Now,
     pub client: u64,
     pub tell: Tell,
-    state: State,
+    pub state: State,
     /// Do the holds end when the connection closes?
     pub session: bool,
     /// How many replicas have to acknowledge its grant before its client is replied to.
@@ -131,16 +131,6 @@ impl Waiter {
         budget::reply(self.names.len())
     }
 
-    /// Its state, with the fencing token.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    pub(super) fn set_state(&mut self, state: State) {
-        self.state = state;
-    }
-
     /// Does it still wait, if only as a place that sleeps?
     pub fn has_not_ended(&self) -> bool {
         matches!(self.state, State::Waiting | State::Asleep)
@@ -170,23 +160,11 @@ impl Waiter {
         matches!(self.state, State::Granted(_))
     }
 
-    /// Has it been granted its locks, whether or not replicas have acknowledged that?
-    pub fn is_offered(&self) -> bool {
-        self.state.is_grant()
-    }
-
-    /// Has the server taken the reply to its client?
-    pub fn is_replied(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Taken | Reply::Heard))
-    }
-
-    pub fn is_heard(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Heard))
-    }
-
     /// Has it ended without a grant, and has its client yet to be replied to?
     pub fn is_empty_handed(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Due)) && !self.has_not_ended() && !self.is_offered()
+        matches!(self.tell, Tell::Client(Reply::Due))
+            && !self.has_not_ended()
+            && !self.state.is_grant()
     }
 
     /// Has it stopped waiting, or is its time up?
