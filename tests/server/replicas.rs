@@ -1,6 +1,7 @@
 //! `REPLICAS n`: an owner hears of its grant when n replicas have it.
 
 use crate::support::*;
+use std::thread;
 
 /// A short time to wait for replicas that don't answer.
 const SHORT: u64 = 200;
@@ -172,4 +173,69 @@ fn while_no_grant_waits_nothing_is_heard_and_the_module_can_be_unloaded() {
     client.gets("k", "a", 1);
     client.release("k", "a");
     master.wait_until_unloaded();
+}
+
+#[test]
+fn a_renewal_that_returns_1_is_on_the_replica_and_one_that_does_not_changes_nothing() {
+    let (master, replicas) = with_replicas(1);
+    let (mut client, mut there) = (master.client(), replicas[0].client());
+    client.gets("k", "a", 1);
+    client.acquire("l", "a");
+    for (ttl, ask) in [
+        (2 * LONG, args!["LOCK.RENEW", "k", "a", 2 * LONG, "REPLICAS", 1]),
+        (LONG, args!["LOCK.MRENEW", 2, "k", "l", "a", LONG, "REPLICAS", 1]),
+    ] {
+        assert_eq!(client.run(&ask), 1);
+        there.assert_ttl("k", ttl);
+    }
+    let late = args!["LOCK.RENEW", "k", "b", LONG, "REPLICAS", 1];
+    assert_eq!(client.run(&late), 0);
+    replicas[0].pause();
+    let ask = args!["LOCK.RENEW", "k", "a", 3 * LONG, "REPLICAS", 1];
+    let mut waits = master.waiter(&ask);
+    client.assert_ttl("k", 3 * LONG);
+    let known = cmd!(client, "LOCK.CHECK", "k", "a").int();
+    assert!(known <= LONG.try_into().unwrap(), "{known}");
+    cmd!(client, "CLIENT", "UNBLOCK", waits.id());
+    assert!(waits.answer().is_error("NOREPLICAS lock"));
+    client.timeout(SHORT);
+    assert_eq!(client.run(&args!["LOCK.MRENEW", 1, "k", "a", LONG]), 1);
+    assert!(client.run(&ask).is_error("NOREPLICAS lock was not acknowledged"));
+    client.assert_ttl("k", LONG);
+    replicas[0].resume();
+}
+
+#[test]
+fn whichever_replica_is_promoted_has_each_grant_that_an_owner_got() {
+    for round in 0..8 {
+        let (master, replicas) = with_replicas(2);
+        let address = master.address();
+        let acquire = |number: usize| {
+            let (mut client, mut keys) = (Client::connect(address), Vec::new());
+            loop {
+                let key = format!("k{number}-{}", keys.len());
+                let ask = args!["LOCK.ACQUIRE", &key, "o", LONG, "REPLICAS", 2];
+                match client.try_run(&ask) {
+                    Ok(Value::Int(_)) => keys.push(key),
+                    Ok(other) => panic!("{other:?}"),
+                    Err(_) => return keys,
+                }
+            }
+        };
+        let keys: Vec<String> = thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..4).map(|number| scope.spawn(move || acquire(number))).collect();
+            eventually("grants are made", || {
+                master.info("lock_replicated_total").parse::<usize>().unwrap() > 20 * (round + 1)
+            });
+            master.kill_9();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        let promoted = &replicas[round % 2];
+        promoted.promote();
+        let mut there = promoted.client();
+        for key in &keys {
+            assert_eq!(cmd!(there, "GET", key), "o", "{key} of {}", keys.len());
+        }
+    }
 }
