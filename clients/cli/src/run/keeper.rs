@@ -159,7 +159,7 @@ impl Keeper {
             let longest = match reply {
                 Ok(Reply::Granted(fence)) => {
                     let is_late = |asked| now().saturating_sub(asked) >= self.options.ttl / 10;
-                    let needs_replicas = waits && self.options.replicas.is_some();
+                    let needs_replicas = waits && self.lock.needs_replicas();
                     if !needs_replicas && !is_late(asked) {
                         return Some((fence, asked + length));
                     }
