@@ -79,7 +79,8 @@ impl Holds {
 
     /// What is remembered of this owner's hold, if it holds the lock in this way.
     pub fn entry(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
-        self.ledgers.get(name.db)?.of(name, owner, hold)
+        let (how, entry) = self.ledgers.get(name.db)?.get(name, owner)?;
+        (how == hold).then_some(entry)
     }
 
     /// What is remembered of this owner's hold, with its owner.
@@ -252,6 +253,6 @@ impl Holds {
 
     /// Has the key of this lock still to be written again?
     pub fn is_missing(&self, name: NameRef<'_>) -> bool {
-        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name))
+        self.held(name).is_some_and(Held::is_missing)
     }
 }
