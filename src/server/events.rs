@@ -69,7 +69,7 @@ pub unsafe extern "C" fn value_event(
                 return module.hearing.heard_in_vain();
             }
             heard(module, ctx, class, event, key, |locks, name| {
-                locks.waiting().queues.contains(name)
+                locks.waiting.queues.contains(name)
             });
         })
     }
@@ -137,7 +137,7 @@ unsafe fn heard(
         }
         // The last field of a hash may have run out by itself: outside of any command, where a
         // job would not be run until the next one, and in the middle of a walk through others.
-        at_once &= !locks.waiting().queues.may_be_no_lock(name);
+        at_once &= !locks.waiting.queues.may_be_no_lock(name);
         let why = match class {
             raw::REDISMODULE_NOTIFY_EXPIRED => Reason::Expired,
             raw::REDISMODULE_NOTIFY_EVICTED => Reason::Evicted,

@@ -80,7 +80,7 @@ impl Module {
             Note::Again(db, key) => self.change_alone(|locks| {
                 let name = locks.name(*db, key);
                 if locks.concerns(name) {
-                    locks.waiting_mut().queues.note(name.keep());
+                    locks.waiting.queues.note(name.keep());
                 }
             })?,
             Note::Flushed(db) => {
@@ -119,7 +119,7 @@ impl Module {
             Note::SettingsChanged => self.change_alone(|locks| {
                 locks.set_limits(config::limits(), now);
                 let classes = config::classes();
-                locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
+                locks.waiting.set_classes(classes::patterns(&classes), fits);
             })?,
             Note::RoleChanged { master } => {
                 self.is_master.set(*master);

@@ -220,7 +220,7 @@ impl Settling<'_, '_> {
         let Some(waiter) = self.locks.waiting.waits.get(ticket) else {
             return Served::Waits;
         };
-        if waiter.state() != State::Waiting {
+        if waiter.state != State::Waiting {
             return Served::Waits;
         }
         if let Some(outcome) = self.locks.waiting.outcome_if_over(ticket, self.turn.now) {

@@ -829,14 +829,14 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        for ticket in self.locks.outbox().take_to_reply() {
+        for ticket in self.locks.outbox.take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
             if self.locks.waiting.waits.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
             } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
                 .and_then(|ticket| self.locks.waiting.waits.get(ticket))
             {
-                self.happened.decided.push((ticket, waiter.state()));
+                self.happened.decided.push((ticket, waiter.state));
             } else {
                 continue;
             }
