@@ -37,6 +37,9 @@ pub struct Holds {
     secret: Secret,
 }
 
+/// A lock, and an owner that holds it.
+pub type LockAndOwner = (Name, Rc<[u8]>);
+
 /// A hold that has ended otherwise than by a release.
 #[derive(Debug)]
 pub struct Lost {
@@ -139,7 +142,7 @@ impl Holds {
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
     /// were, and the holds that must be given back, each with its owner.
-    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Name, Rc<[u8]>)>) {
+    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<LockAndOwner>) {
         let (mut left, mut ended) = (most, Vec::new());
         for (db, ledger) in self.ledgers.iter_mut() {
             let (seen_to, ties) = ledger.close(db, client, left);

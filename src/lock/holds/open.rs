@@ -109,6 +109,11 @@ impl Holds {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
+        // The other shares are not asked for.
+        if matches!(turn.keys.look(name), Stored::Shared { .. }) {
+            let share = self.share_of(turn, name, owner);
+            return Ok(share.map(|share| (Hold::Shared, share.deadline)));
+        }
         let Opened { lock, own } = self.open(turn, name, owner);
         if lock == LockState::NoLock { Err(NotALock) } else { Ok(own) }
     }

@@ -125,9 +125,9 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
         ledger.put(name(&key(4)), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
-            of(&ledger, name(&key(2)), b"b", Hold::Exclusive).is_some()
-                && of(&ledger, name(&key(3)), b"b", Hold::Shared).is_some()
-                && of(&ledger, name(&key(4)), b"a", hold).is_some()
+            of(ledger, name(&key(2)), b"b", Hold::Exclusive).is_some()
+                && of(ledger, name(&key(3)), b"b", Hold::Shared).is_some()
+                && of(ledger, name(&key(4)), b"a", hold).is_some()
         };
         assert!(stays(&ledger));
         let mut portions = 0;
