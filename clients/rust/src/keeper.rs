@@ -90,9 +90,16 @@ impl<C: Connection> Request<C> {
             // An owner that the caller chose may hold the lock already.
             let may_be_ours = self.left || self.lock.owner.may_hold();
             // Heard out, even if its caller has gone: a release must not overtake it.
-            let replied =
-                self.lock.client.acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
-            let pause = match replied.await {
+            let (client, ttl) = (&self.lock.client, self.lock.ttl);
+            let mut replied = match self.patience {
+                Patience::Once => client.attempt(&self.owner, ttl, may_be_ours).await,
+                _ => client.acquire(&self.owner, ttl, &question, may_be_ours).await,
+            };
+            if self.has_to_be_confirmed(&replied) {
+                self.left = true;
+                replied = self.lock.client.attempt(&self.owner, ttl, true).await;
+            }
+            let pause = match replied {
                 Ok(Reply::Granted(fence)) => return Ok(Granted { fence, asked }),
                 Ok(reply) => {
                     if let Reply::Place(place @ 1..) = reply {
@@ -120,6 +127,7 @@ impl<C: Connection> Request<C> {
                 Err(error) => {
                     // What this owner has then is of another request.
                     self.left &= !error.is_about_another_request();
+                    self.left |= error.may_have_changed();
                     return Err(error);
                 }
             };
@@ -155,6 +163,13 @@ impl<C: Connection> Request<C> {
             }
             None => (question, Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place))),
         }
+    }
+
+    /// By the replicas. Without the module it is already.
+    fn has_to_be_confirmed(&self, replied: &Result<Reply, Error>) -> bool {
+        let is_a_place = !matches!(self.patience, Patience::Once);
+        let is_granted = matches!(replied, Ok(Reply::Granted(Some(_))));
+        is_a_place && is_granted && self.lock.client.words.replicas.is_some()
     }
 
     async fn told(&self) {
@@ -230,6 +245,11 @@ impl<C: Connection> Request<C> {
                             Ok(Ok(true)) => lost(Cause::Unanswered, Instant::now()),
                             Ok(Ok(false)) => lost(Cause::NotOwner, Instant::now()),
                             Ok(Err(error)) => {
+                                let ends = after(asked, ttl);
+                                // It may have been renewed: the earlier end counts.
+                                if error.may_have_changed() && ends < term.ends {
+                                    prolong(&mut term, ends, &stage);
+                                }
                                 _ = reply.send(Err(error));
                                 continue;
                             }
