@@ -156,6 +156,10 @@ impl<C: Connection> Request<C> {
         if let Some(n) = lock.client.words.max_queue {
             question.arg("MAXQUEUE").arg(n);
         }
+        // A place is granted before replicas acknowledge it, and then confirmed.
+        if lock.client.words.replicas.is_some() {
+            question.arg("REPLICAS").arg(0);
+        }
         question.arg("QUEUE").arg(milliseconds(lease));
         let keeps_place = lease / 3;
         match ticket {
