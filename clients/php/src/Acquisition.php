@@ -119,7 +119,9 @@ final class Acquisition
                 ? $this->server->askModule(fn (Commands $commands) => $commands->acquireShared($this->name, $this->owner, $this->ttl, 'write' === $this->held, $wait), $this->logger)
                 : $this->server->ask(fn (Commands $commands) => $commands->acquire($this->name, $this->owner, $this->ttl, $mayHold, $wait), $this->logger);
         } catch (ServerError|ModuleRequiredException $e) {
-            --$this->unanswered;
+            if (!$e instanceof ServerError || !$e->startsWith('NOREPLICAS')) {
+                --$this->unanswered; // else it may have been granted
+            }
             // Then the wait is of a later request, or of one for other locks, or the owner has had a share before.
             $this->isOfOthers = $e instanceof ServerError && $e->startsWith('REPLACED', 'ONEWAIT', 'NOUPGRADE');
             throw $e;
@@ -134,11 +136,11 @@ final class Acquisition
 
     /**
      * The ttl counts from the grant, and it is not known when that was if the reply was long under way: after a
-     * wait of more than a tenth of the ttl it is counted afresh.
+     * wait of more than a tenth of the ttl it is counted afresh. So it is where replicas are waited for with a place.
      */
     private function isFresh(): bool
     {
-        if ((Server::now() - $this->sent) * 1000 < $this->ttl / 10) {
+        if ((Server::now() - $this->sent) * 1000 < $this->ttl / 10 && !$this->server->grantsEarlier()) {
             return true;
         }
 

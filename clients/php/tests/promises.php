@@ -28,7 +28,7 @@ $verbs = [
             [$option, $value] = explode('=', $word) + [1 => ''];
             $given[$option] = $value;
         }
-        if (str_contains($name, ',') || array_intersect_key($given, ['renew' => 1, 'owner' => 1, 'limit' => 1, 'max-queue' => 1, 'cancellable' => 1])) {
+        if (str_contains($name, ',') || array_intersect_key($given, ['renew' => 1, 'owner' => 1, 'limit' => 1, 'fair' => 1, 'per' => 1, 'max-queue' => 1, 'cancellable' => 1])) {
             return 'cannot';
         }
         $wait = $given['wait'] ?? null;
@@ -38,6 +38,7 @@ $verbs = [
             maxWait: in_array($wait, [null, 'forever'], true) ? null : $wait / 1000,
             requireModule: isset($given['module']),
             ownerPrefix: $given['prefix'] ?? null,
+            replicas: isset($given['replicas']) ? (int) $given['replicas'] : null,
         );
         $key = new Key($name);
         match (true) {
