@@ -96,7 +96,7 @@ fn number(number: usize) -> u64 {
 fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
-    let waiting = locks.waiting();
+    let waiting = &locks.waiting;
     let (waiters, contended) = (waiting.waits.count_waiting(), waiting.queues.len());
     [
         (c"acquired_total", counts.acquired),

@@ -20,7 +20,5 @@ pub mod report;
 pub mod settle;
 pub mod stock;
 pub mod take_back;
-pub mod tend_places;
 pub mod tick;
 pub mod wait;
-pub mod withdraw;

@@ -3,7 +3,7 @@
 use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
-use crate::lock::waiting::waits::waiter::{State, WaitOutcome, Waiter};
+use crate::lock::waiting::waits::waiter::{Reply, State, Tell, WaitOutcome, Waiter};
 use crate::lock::words::Ticket;
 
 /// What the server knows of a waiter's client when the waiter ends.
@@ -35,7 +35,7 @@ impl<'l> Outcomes<'l> {
             return None;
         }
         let waiter = waiting.waits.get(ticket)?;
-        Some(match waiter.state() {
+        Some(match waiter.state {
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
             State::Denied => WaitOutcome::Denied(waiting.waits.denial(ticket).unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
@@ -59,7 +59,7 @@ impl<'l> Outcomes<'l> {
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
         let ticket = self.waiting.waits.wait_of_client(handle);
         let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
-        let decided = waiter.is_some_and(|waiter| waiter.state() != State::Waiting)
+        let decided = waiter.is_some_and(|waiter| waiter.state != State::Waiting)
             || self.waiting.waits.is_replaced(handle);
         if decided {
             self.outbox.to_reply.push(handle);
@@ -81,10 +81,11 @@ impl<'l> Outcomes<'l> {
             return;
         };
         self.waiting.queues.settle_later(moved_up);
-        match waiter.state() {
+        match waiter.state {
             State::Granted(_) => {
-                let has_reply = waiter.is_replied() && end.replies_stay && end.client_lives;
-                let is_heard = waiter.is_heard();
+                let is_heard = matches!(waiter.tell, Tell::Client(Reply::Heard));
+                let is_replied = is_heard || matches!(waiter.tell, Tell::Client(Reply::Taken));
+                let has_reply = is_replied && end.replies_stay && end.client_lives;
                 let heard = is_heard || !end.cut_off || has_reply;
                 // The server may still close the connection in this turn of its loop, after the reply.
                 if heard && !is_heard {

@@ -56,7 +56,7 @@ impl Waiting {
         limits: &Limits,
     ) -> Result<(), Refusal> {
         let given_up = instead_of.and_then(|ticket| self.waits.get(ticket));
-        let given_up = given_up.filter(|waiter| waiter.state() == State::Waiting);
+        let given_up = given_up.filter(|waiter| waiter.state == State::Waiting);
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
         // The wait that is given up stands in the same queues.
         let before = |name: NameRef<'_>| {
@@ -153,7 +153,7 @@ impl Waiting {
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         self.places.untie(ticket, &waiter);
-        if waiter.state() == State::Waiting {
+        if waiter.state == State::Waiting {
             self.classes.count_left(&waiter.names, ticket);
         }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
@@ -200,18 +200,12 @@ impl Waiting {
         }
     }
 
-    /// How many come before this one in its queues: the most in any of them.
-    pub fn before(&self, ticket: Ticket) -> usize {
-        let waiter = self.waits.get(ticket);
-        waiter.map_or(0, |waiter| self.queues.before(&waiter.names, ticket))
-    }
-
     /// What comes of a request that waits now, for a client with this handle or as a place.
     pub fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
-        if self.waits.is_place(ticket) {
-            return Acquired::Place(self.before(ticket));
+        match self.waits.get(ticket).filter(|waiter| waiter.place().is_some()) {
+            Some(place) => Acquired::Place(self.queues.before(&place.names, ticket)),
+            None => Acquired::Waiting(handle),
         }
-        Acquired::Waiting(handle)
     }
 
     /// Does this waiter stand last in each of its queues?

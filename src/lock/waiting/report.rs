@@ -43,7 +43,7 @@ impl Waiting {
         let waiters = (all.take(most).zip(1..))
             .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
             .map(|(ticket, position, waiter)| {
-                let asleep = waiter.state() == State::Asleep;
+                let asleep = waiter.state == State::Asleep;
                 QueuedWaiter {
                     owner: Rc::clone(&waiter.owner),
                     mode: waiter.mode,

@@ -59,7 +59,7 @@ impl Waits {
         let may_be = |one: &Waiter| match one.tell {
             Tell::Place(_) => true,
             Tell::Client(Reply::Due) if one.is_granted() => true,
-            Tell::Client(_) => one.state() == State::Waiting,
+            Tell::Client(_) => one.state == State::Waiting,
         };
         self.of(owner, may_be).collect()
     }

@@ -47,7 +47,7 @@ pub struct Waiter {
     pub since: Now,
     pub client: u64,
     pub tell: Tell,
-    state: State,
+    pub state: State,
     /// Do the holds end when the connection closes?
     pub session: bool,
     /// The index of the lock among `names` that could not be granted when this was last tried.
@@ -121,16 +121,6 @@ impl Waiter {
         budget::reply(self.names.len())
     }
 
-    /// Its state, with the fencing token.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    pub(super) fn set_state(&mut self, state: State) {
-        self.state = state;
-    }
-
     /// Does it still wait, if only as a place that sleeps?
     pub fn has_not_ended(&self) -> bool {
         matches!(self.state, State::Waiting | State::Asleep)
@@ -158,15 +148,6 @@ impl Waiter {
 
     pub fn is_granted(&self) -> bool {
         matches!(self.state, State::Granted(_))
-    }
-
-    /// Has the server taken the reply to its client?
-    pub fn is_replied(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Taken | Reply::Heard))
-    }
-
-    pub fn is_heard(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Heard))
     }
 
     /// Has it ended without a grant, and has its client yet to be replied to?
