@@ -60,6 +60,9 @@ final class Acquisition
                 $fence = null; // an operator, lock.drain or a failover has ended the wait, and not the patience
             }
 
+            if (null !== $fence && $this->server->waitsForReplicasAfterwards()) {
+                $fence = $this->once();
+            }
             if (null !== $fence && $this->isFresh()) {
                 return $fence;
             }
@@ -136,11 +139,11 @@ final class Acquisition
 
     /**
      * The ttl counts from the grant, and it is not known when that was if the reply was long under way: after a
-     * wait of more than a tenth of the ttl it is counted afresh. So it is where replicas are waited for with a place.
+     * wait of more than a tenth of the ttl it is counted afresh.
      */
     private function isFresh(): bool
     {
-        if ((Server::now() - $this->sent) * 1000 < $this->ttl / 10 && !$this->server->grantsEarlier()) {
+        if ((Server::now() - $this->sent) * 1000 < $this->ttl / 10) {
             return true;
         }
 

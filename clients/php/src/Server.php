@@ -120,8 +120,8 @@ final class Server
         return !isset(self::$bare[$this->connection->client()]) && $this->module->keepsPlace();
     }
 
-    /** Whether the ttl of a grant began with an earlier request than the one that returned it. */
-    public function grantsEarlier(): bool
+    /** Whether a grant must be asked for again, because a place can't wait for replicas. */
+    public function waitsForReplicasAfterwards(): bool
     {
         return null !== $this->replicas && $this->keepsPlace();
     }

@@ -6,6 +6,8 @@ use RedisLockModule\Symfony\ConnectionLost;
 use RedisLockModule\Symfony\ModuleRequiredException;
 use RedisLockModule\Symfony\RedisLockStore;
 use RedisLockModule\Symfony\ServerError;
+use Symfony\Component\Lock\Exception\InvalidArgumentException;
+use Symfony\Component\Lock\Exception\InvalidTtlException;
 use Symfony\Component\Lock\Exception\LockConflictedException;
 use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Key;
@@ -93,7 +95,7 @@ $wordFor = function (Throwable $e): string {
 
     return match (true) {
         $e instanceof ModuleRequiredException, $cause instanceof ModuleRequiredException => "missing $text",
-        $e instanceof ValueError, $e instanceof Symfony\Component\Lock\Exception\InvalidTtlException => "invalid $text",
+        $e instanceof ValueError, $e instanceof InvalidArgumentException, $e instanceof InvalidTtlException => "invalid $text",
         $cause instanceof ServerError => 'refused '.$cause->getMessage(),
         $cause instanceof ConnectionLost => "unknown $text",
         $e instanceof LockConflictedException, $e instanceof LockExpiredException => 'busy',
