@@ -29,7 +29,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_850), ("src", 18_450)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_360), ("src", 19_040)];
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

@@ -21,18 +21,20 @@ impl Locks {
             }
         }
         let mut own = None;
+        let group = self.waiting.waits.fair_group(request.terms.owner, request.terms.mode);
         if !self.waiting.waits.is_empty() {
             own = self.settle_own_wait(turn, names, request);
             for &name in names {
                 self.settle_queue(turn, name);
             }
             own = own.filter(|&own| self.waiting.waits.get(own).is_some_and(Waiter::has_not_ended));
-            if let Some(own) = own {
-                names.iter().for_each(|&name| self.outcomes().end_overdue_behind(turn, name, own));
+            if own.is_some() || group.is_some() {
+                let ends = |&name| self.outcomes().end_overdue_before(turn, name, (group, own));
+                names.iter().for_each(ends);
             }
         }
         if let &[name] = names {
-            let in_turn = self.waiting.queues.would_come_first(name, own);
+            let in_turn = self.waiting.queues.would_come_first(name, group, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
             return self.take_or_wait(turn, names, &[Part { name, fit }], request, own);
         }
@@ -50,7 +52,7 @@ impl Locks {
     ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.waiting.queues.would_come_first(name, own);
+            let in_turn = self.waiting.queues.would_come_first(name, None, own);
             let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
             parts.push(Part { name, fit });
         }

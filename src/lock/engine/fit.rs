@@ -65,6 +65,7 @@ impl Locks {
         let share = own.filter(|&(hold, _)| hold == Hold::Shared);
         let is_upgrade = share.is_some() && mode == Mode::Exclusive;
         let seen = lock.seen_by(own.map(|(hold, _)| hold));
+        let in_turn = in_turn && self.has_room_for_group(turn, (name, lock), asks, mode);
         let verdict = seen.admits(mode, in_turn, self.limits.max_sharers);
         if verdict == Verdict::Shut
             || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())

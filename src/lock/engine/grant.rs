@@ -112,6 +112,9 @@ impl Locks {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(turn, name, Lost::all(others, Reason::Expired));
             count(&mut self.counts.acquired, 1);
+            if hold == Hold::Shared {
+                self.count_sharer(name, terms.owner, true);
+            }
             self.waiting.waits.listed.classes.count_grant(name.key);
         } else if goes_on {
             return self.record_lost(name, Reason::Overwritten, &others, turn.now);

@@ -49,6 +49,7 @@ impl Locks {
         let are_others = self.holds.state(turn, name).holders() > 1;
         if are_others {
             turn.keys.unshare(name, owner);
+            self.count_sharer(name, owner, false);
         }
         are_others
     }

@@ -1,11 +1,11 @@
 //! Reports on locks: their holders and waiters. They write no key.
 
-use crate::lock::QueuedWaiter;
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::Glance;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now};
+use crate::lock::{QueuedWaiter, WaitingGroup};
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Report {
     pub count: usize,
     pub waiters: Vec<QueuedWaiter>,
     pub queue: usize,
+    /// Of those that wait with FAIR.
+    pub groups: Vec<WaitingGroup>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +90,8 @@ impl Locks {
             })
             .collect();
         let (waiters, queue) = self.waiting.report(name, most, now);
-        let report = Report { hold, holders, count, waiters, queue };
+        let groups = self.waiting.report_groups(name, most);
+        let report = Report { hold, holders, count, waiters, queue, groups };
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 

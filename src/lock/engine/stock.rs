@@ -13,13 +13,16 @@ impl Locks {
     /// Looks at a lock, and has its record say who holds it now; see [`Holds::look`].
     pub(in crate::lock) fn look(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Look {
         let (slot, most) = (self.clock.slot(name.key), self.limits.max_sharers);
-        let wanted = self.waiting.queues.get_mut(name).map(|queue| Wanted {
-            is_stale: queue.take_stale(),
-            most,
-            slot,
+        let mut is_fair = false;
+        let wanted = self.waiting.queues.get_mut(name).map(|queue| {
+            is_fair = queue.fair().is_some();
+            Wanted { is_stale: queue.take_stale(), most, slot }
         });
         let mut look = self.holds.look(turn, name, wanted);
         self.record_ended(turn, name, std::mem::take(&mut look.lost));
+        if is_fair {
+            self.check_groups(turn, name, &look);
+        }
         look
     }
 

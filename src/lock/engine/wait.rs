@@ -11,6 +11,7 @@ use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
 
@@ -32,8 +33,9 @@ impl Locks {
         self.waiting.check_room(names, &mut shut, request, instead_of, &self.limits)?;
         let ticket = self.waiting.enroll(request, names, turn.now, tell(turn, request));
         for &name in names {
-            // Only a new queue is looked at: others have been settled in this turn.
-            if self.waiting.queues.get_mut(name).is_some_and(|queue| queue.len() == 1) {
+            // Others have been settled in this turn, but may not have been fair.
+            let is_new = |queue: &Queue| queue.len() == 1 || request.terms.mode.is_fair();
+            if self.waiting.queues.get(name).is_some_and(is_new) {
                 self.take_stock(turn, name);
             }
         }

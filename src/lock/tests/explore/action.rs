@@ -105,6 +105,8 @@ fn in_words(mode: Mode) -> String {
         Mode::Exclusive => "EXCLUSIVE".to_owned(),
         Mode::Shared => "SHARED".to_owned(),
         Mode::Limit(most) => format!("LIMIT {most}"),
+        Mode::Fair { limit, per: None } => format!("LIMIT {limit} FAIR"),
+        Mode::Fair { limit, per: Some(per) } => format!("LIMIT {limit} FAIR PER {per}"),
     }
 }
 

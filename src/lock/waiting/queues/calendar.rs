@@ -136,7 +136,7 @@ mod tests {
         let named = |number: usize| Name { db: 0, key: number.to_string().as_bytes().into() };
         let names: Vec<Name> = (0..count).map(named).collect();
         for name in &names {
-            queues.join(&[name.borrow()], 1, Mode::Exclusive);
+            queues.join(&[name.borrow()], 1, (Mode::Exclusive, None));
         }
         (queues, names)
     }

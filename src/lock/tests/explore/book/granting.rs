@@ -539,6 +539,7 @@ impl Book {
         }
         let most = match ask.mode {
             Mode::Limit(most) => most.min(self.max_sharers),
+            Mode::Fair { limit, .. } => u64::from(limit).min(self.max_sharers),
             Mode::Shared | Mode::Exclusive => self.max_sharers,
         };
         if others().count() as u64 >= most {
