@@ -247,12 +247,17 @@ func TestARefusalAfterALostReplyIsWithdrawn(t *testing.T) {
 }
 
 func TestAPlaceIsAskedForWithTheLeaseThatTheServerAllows(t *testing.T) {
-	locks, server := replying(map[string][]any{
-		"LOCK.ACQUIRE": {redislock.ServerError("ERR lease must be 1 to 1500 milliseconds"), int64(7)}, "LOCK.RELEASE": {int64(1)},
-	})
-	hold, err := locks.Lock(background, "market", time.Second)
-	if err != nil || hold.Fence() != 7 || server.count("QUEUE 1500") != 1 {
-		t.Error(err, server.sent)
+	for _, said := range []string{
+		"ERR lease must be 1 to 1500 milliseconds", // 1.0
+		`ERR lease must be 1 to 1500 milliseconds (lock.max-place-ttl): the time after QUEUE is "5000"`,
+	} {
+		locks, server := replying(map[string][]any{
+			"LOCK.ACQUIRE": {redislock.ServerError(said), int64(7)}, "LOCK.RELEASE": {int64(1)},
+		})
+		hold, err := locks.Lock(background, "market", time.Second)
+		if err != nil || hold.Fence() != 7 || server.count("QUEUE 1500") != 1 {
+			t.Error(said, err, server.sent)
+		}
 	}
 }
 

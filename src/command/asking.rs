@@ -151,7 +151,7 @@ pub fn ask<'w>(
     let key = names.first().map_or(&[][..], |name| name.key);
     let patience = match options.patience {
         Patience::Until(_) | Patience::Forever if !call.caller.may_wait() => Patience::Try,
-        // No client could ask again.
+        // No client could retry.
         Patience::Place(_) if said == ANY_OWNER => {
             return Err(Fault::Words("QUEUE needs an owner of the client's own, not *"));
         }
@@ -369,7 +369,7 @@ fn lease(word: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
     let most = if most == 0 { last } else { most.min(last) };
     let length = u64::try_from(length).ok();
     let length = length.filter(|&length| length > 0 && length <= most);
-    length.ok_or(Fault::Lease(most))
+    length.ok_or_else(|| Fault::Lease(most, shown(word)))
 }
 
 /// The channel and the message, if NOTIFY is the next word.
@@ -412,6 +412,10 @@ mod tests {
 
     fn queue<T>(said: &str) -> Result<T, Fault> {
         Err(Fault::Integer(format!("the time after QUEUE is {said:?}")))
+    }
+
+    fn too_long<T>(most: Ms, said: &str) -> Result<T, Fault> {
+        Err(Fault::Lease(most, format!("{said:?}")))
     }
 
     fn max_queue<T>(said: &str) -> Result<T, Fault> {
@@ -512,11 +516,11 @@ mod tests {
         for (line, verdict) in [
             ("QUEUE 1", queues(1)),
             ("queue 60000", queues(60_000)),
-            ("QUEUE 60001", Err(Fault::Lease(60_000))),
-            ("QUEUE 9223372036854775807", Err(Fault::Lease(60_000))),
+            ("QUEUE 60001", too_long(60_000, "60001")),
+            ("QUEUE 9223372036854775807", too_long(60_000, "9223372036854775807")),
             ("QUEUE 9223372036854775808", queue("9223372036854775808")),
-            ("QUEUE 0", Err(Fault::Lease(60_000))),
-            ("QUEUE -1", Err(Fault::Lease(60_000))),
+            ("QUEUE 0", too_long(60_000, "0")),
+            ("QUEUE -1", too_long(60_000, "-1")),
             ("QUEUE 1.5", queue("1.5")),
             ("QUEUE soon", queue("soon")),
             ("QUEUE SHARED", queue("SHARED")),
@@ -638,11 +642,11 @@ mod tests {
         let last = LAST_MS - 1000;
         for (max_place_ttl, word, verdict) in [
             (7, "7", queues(7)),
-            (7, "8", Err(Fault::Lease(7))),
+            (7, "8", too_long(7, "8")),
             (0, "9007199254739991", queues(last)),
-            (0, "9007199254739992", Err(Fault::Lease(last))),
-            (0, "0", Err(Fault::Lease(last))),
-            (LAST_MS, "9007199254739992", Err(Fault::Lease(last))),
+            (0, "9007199254739992", too_long(last, "9007199254739992")),
+            (0, "0", too_long(last, "0")),
+            (LAST_MS, "9007199254739992", too_long(last, "9007199254739992")),
         ] {
             let limits = Limits { max_place_ttl, ..Limits::DEFAULT };
             let words = [&b"QUEUE"[..], word.as_bytes()];

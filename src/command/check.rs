@@ -19,7 +19,7 @@ impl Command for Check {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let owner = call.words.owner()?;
-        let left = call.locks.check(&mut call.turn, name, owner)?;
+        let left = call.locks.records(&mut call.turn, name).check(owner)?;
         Ok(Outcome::Reply(left.map_or(Reply::Null, time_left)))
     }
 }

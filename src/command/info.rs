@@ -34,7 +34,7 @@ impl Command for Info {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let most = most_listed(call.words)?;
-        let report = call.locks.report(&mut call.turn, name, most)?;
+        let report = call.locks.reports().report(&mut call.turn, name, most)?;
         let described = report.map(|report| describe(report, call.caller));
         Ok(Outcome::Reply(described.unwrap_or(Reply::Null)))
     }

@@ -1,4 +1,4 @@
-//! Fencing numbers: one clock for the whole server.
+//! Fencing tokens: one clock for the whole server.
 //!
 //! Each number is larger than every earlier one of this server, and of every server that had the lock
 //! before it. That needs no key and no write: a server that starts or takes over begins `lead` ahead of
@@ -13,7 +13,7 @@
 use crate::lock::slot::{self, SLOTS};
 use crate::lock::words::{Ahead, Limits, Ms, Now, Slot};
 
-/// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
+/// A fencing token: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
 /// client language can hold it.
 pub type Fence = u64;
 

@@ -18,7 +18,7 @@ pub struct Limits {
     /// How many owners may share one lock; at most [`MOST_SHARERS`]. A larger LIMIT is refused where the request is read,
     /// as a ttl above [`Self::max_ttl`] is.
     pub max_sharers: u64,
-    /// How far ahead of the wall clock fencing numbers begin after a start or a takeover.
+    /// How far ahead of the wall clock fencing tokens begin after a start or a takeover.
     pub fence_lead: Ms,
     /// The ttl that a string without an expiry gets when a client asks for it as a lock; 0 for none.
     pub orphan_ttl: Ms,

@@ -57,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// It is granted beside fewer than so many others, where no more than `max_sharers` may share a lock.
+    /// It is granted beside fewer others than this, where no more than `max_sharers` may share a lock.
     pub fn room(self, max_sharers: u64) -> u64 {
         match self {
             Self::Exclusive => 1,

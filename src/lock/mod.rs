@@ -45,9 +45,9 @@ mod tests;
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
 pub use engine::locks::Locks;
-pub use engine::lost::HolderNow;
+
 pub use engine::reply::End;
-pub use engine::report::{Grant, Holder, Left, Report};
+pub use engine::report::{Grant, Holder, HolderNow, Left, Report};
 pub use fence::{Epoch, SlotState};
 pub use hashing::ByNumber;
 pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};

@@ -55,7 +55,7 @@ pub struct Lease<'a> {
     pub command: AskedBy,
 }
 
-/// A message that tells the owner of a place to ask again.
+/// A message by which the owner of a place knows that it is time to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify<'a> {
     /// The channel on which it is published.
@@ -81,7 +81,7 @@ pub enum AskedBy {
 /// The outcome of a request that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// The owner holds the lock, with this fencing number.
+    /// The owner holds the lock, with this fencing token.
     Held(Fence),
     /// Other owners hold the lock or come first in its queue.
     Busy,

@@ -24,10 +24,13 @@ pub enum Fault {
     /// What is wrong with the time after BLOCK, and what it is.
     #[error("ERR timeout is {0}: the time after BLOCK is {1}")]
     Timeout(&'static str, String),
-    /// A lease that is not positive, longer than an operator allows, or ends too far in the future. Clients read the
-    /// number from this text.
-    #[error("ERR lease must be 1 to {0} milliseconds")]
-    Lease(Ms),
+    /// The time after QUEUE is not positive, longer than an operator allows, or ends too far in the future: the longest,
+    /// and what it is. Clients read the longest from this text, also those of 1.0: from the words up to `milliseconds`, or
+    /// as the largest number that is not in quotes.
+    #[error(
+        "ERR lease must be 1 to {0} milliseconds (lock.max-place-ttl): the time after QUEUE is {1}"
+    )]
+    Lease(Ms, String),
     /// Which of them, and how long it is.
     #[error("ERR channel and message must be 1 to {LONGEST_TEXT} bytes: the {0} has {1}")]
     NotifyLength(&'static str, usize),

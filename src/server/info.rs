@@ -97,7 +97,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
     let waiting = locks.waiting();
-    let (waiters, contended) = (waiting.waits.listed.count_waiting(), waiting.queues.len());
+    let (waiters, contended) = (waiting.waits.count_waiting(), waiting.queues.len());
     [
         (c"acquired_total", counts.acquired),
         (c"acquired_after_wait_total", counts.acquired_after_wait),
@@ -122,7 +122,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
         (c"places", number(waiting.waits.leased_places())),
-        (c"queue_places", number(waiting.waits.listed.entries())),
+        (c"queue_places", number(waiting.waits.entries())),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),
         (c"wait_usec_p99", counts.waits.quantile(990)),

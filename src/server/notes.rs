@@ -119,7 +119,7 @@ impl Module {
             Note::SettingsChanged => self.change_alone(|locks| {
                 locks.set_limits(config::limits(), now);
                 let classes = config::classes();
-                locks.waiting_mut().waits.set_classes(classes::patterns(&classes), fits);
+                locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
             })?,
             Note::RoleChanged { master } => {
                 self.is_master.set(*master);

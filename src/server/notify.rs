@@ -1,4 +1,4 @@
-//! Keyspace events of our own, and who hears of them. Where there is no listener, we spare ourselves the telling.
+//! Keyspace events of our own, and who hears of them. Without a listener none is published.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};

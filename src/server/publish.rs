@@ -1,4 +1,4 @@
-//! Messages that tell those who wait without a blocked connection that it is time to ask again.
+//! Messages to owners that wait without a blocked connection: it is time to retry.
 //!
 //! They are published in a timer and nowhere else: before Redis 7.2 a message to the very connection
 //! whose command runs would land inside the replies of its transaction. A message may be lost, as any
@@ -46,7 +46,7 @@ impl Module {
         // A node of a cluster counts those who listen to this very node.
         let passed_by = message.turn_of.filter(|_| receivers == 0 && !in_cluster);
         _ = self.change(|locks| {
-            locks.published();
+            locks.outcomes().published();
             if let Some(place) = passed_by {
                 locks.waiting_mut().pass_by(place, clock::now());
             }

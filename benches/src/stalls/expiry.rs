@@ -6,7 +6,7 @@
 use super::*;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const LOCKS: usize = 100_000;
+const LOCKS: usize = 10_000;
 /// Connections for ourselves.
 const OURS: usize = 10;
 /// One address of the loopback offers some 28,000 ports.

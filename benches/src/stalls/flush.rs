@@ -2,7 +2,7 @@
 
 use super::*;
 
-const QUEUES: usize = 100_000;
+const QUEUES: usize = 10_000;
 const HOLDS: usize = 1_000_000;
 /// What the server's own FLUSHALL is measured by.
 const FLUSHALL: &str = "FLUSHALL ASYNC";

@@ -3,7 +3,7 @@
 use super::*;
 use std::iter;
 
-const READERS: usize = 9_000;
+const READERS: usize = 900;
 const WAITERS: usize = 2_000;
 /// As many wait for 64 locks each as the default settings allow.
 const BY_DEFAULT: usize = 1_560;

@@ -5,10 +5,9 @@ use super::*;
 /// With eleven locks each they fill the queues, as far as the default settings allow.
 const READERS: usize = 8_900;
 const LOCKS: usize = 11;
-const REQUESTS: usize = 1_000;
-const MOST_QUEUES: usize = 4_096;
+const TAKEN_OVER: usize = 500;
 const TIMES: usize = 20;
-/// So many wait besides that owner.
+/// So many wait beside that owner.
 const OTHERS: usize = 2;
 
 pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
@@ -21,20 +20,12 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
             scene.push(Row::new(what, seen, BOUND));
         }
     }
-    let requests = scene.bench.fewer(REQUESTS);
-    let what = format!("an owner asks {} times for 64 locks", count(requests as f64));
-    let measuring = one_owner(requests);
-    if let Some((waiting, asked, stranger)) = scene.attempt(&what, 1, measuring).await? {
-        let what = format!("{what}: {waiting} wait, the others are refused");
-        scene.push(Row::new(what.clone(), asked, BOUND));
-        let what = format!("{what}; then a stranger's BLOCK 1");
-        scene.push(Row::new(what, stranger, BOUND));
-    }
-    let waiting = scene.bench.fewer(MOST_QUEUES);
-    for (locks, of_what) in [(waiting, "locks of their own"), (1, "one lock")] {
-        let what =
-            format!("RELEASE to an owner with {} requests for {of_what}", count(waiting as f64));
-        scene.turn(what, BOUND, released_to(waiting, locks)).await?;
+    let times = scene.bench.fewer(TAKEN_OVER);
+    let what = format!("an owner takes over its wait for 64 locks {} times", count(times as f64));
+    if let Some(all) = scene.attempt(&what, 1, taken_over(times)).await? {
+        for (then, seen) in all {
+            scene.push(Row::new(format!("{what}{then}"), seen, BOUND));
+        }
     }
     Ok(())
 }
@@ -61,10 +52,9 @@ async fn behind_readers(readers: usize) -> Result<Vec<(&'static str, Seen)>> {
     Ok(all)
 }
 
-/// One owner holds what others wait for, and asks again and again for as many locks as a request may name. By default
-/// it may wait in as many queues as 64 of these requests have, and less where the search for a deadlock is too long
-/// before that (`TOOCOMPLEX`). Returns how many wait, too.
-async fn one_owner(requests: usize) -> Result<(usize, Seen, Seen)> {
+/// One owner holds what others wait for, and requests the same 64 locks over one connection after another: in the same
+/// mode, where it keeps its position, and each time in another, where it joins the queues anew.
+async fn taken_over(times: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
     hold(&server, MOST_KEYS, "lock:", "holder").await?;
     let mut connection = server.connect().await?;
@@ -77,37 +67,28 @@ async fn one_owner(requests: usize) -> Result<(usize, Seen, Seen)> {
     };
     let _waiters = Crowd::that_waits(&server, OTHERS, waiter).await?;
     let locks = keys("lock:", 0, MOST_KEYS);
-    let request = format!("LOCK.MACQUIRE {locks} one {TTL} BLOCK 0");
-    // The first few may wait. Each comes by a connection of its own.
-    let mut asked = Seen::default();
-    let may_wait = MOST_QUEUES / MOST_KEYS;
-    let mut crowd = Vec::new();
-    for _ in 0..requests.min(may_wait) {
+    let request = |mode| format!("LOCK.MACQUIRE {locks} one {TTL} {mode}BLOCK 0");
+    let mut waiting = Connection::open(server.address()).await?;
+    waiting.push(&request(""));
+    waiting.send().await?;
+    let mut all = Vec::new();
+    for (then, modes) in [("", ["", ""]), (", each time in another mode", ["SHARED ", ""])] {
         let coming = of_event(&server, async {
-            crowd.push(Crowd::that_sends(&server, 1, |_| request.clone()).await?);
+            for mode in modes.into_iter().cycle().take(times) {
+                let mut next = Connection::open(server.address()).await?;
+                next.push(&request(mode));
+                next.send().await?;
+                let earlier = std::mem::replace(&mut waiting, next).any_answer().await?;
+                let is_replaced =
+                    matches!(&earlier, Answer::Error(text) if text.starts_with("REPLACED"));
+                ensure!(is_replaced, "the earlier request was answered {earlier:?}");
+            }
             Ok(())
         });
-        asked = asked.or_longer(coming.await?);
-    }
-    let waiting = connection.field("clients", "blocked_clients").await? - OTHERS;
-    let refused = requests.saturating_sub(may_wait);
-    if refused > 0 {
-        asked = asked.or_longer(of_repeated(&server, &request, refused).await?);
+        all.push((then, coming.await?));
     }
     let command = format!("LOCK.ACQUIRE own stranger {TTL} BLOCK 1");
     let stranger = of_repeated(&server, &command, TIMES).await?;
-    Ok((waiting, asked, stranger.without_call()))
-}
-
-/// One owner waits by so many requests for so many locks, and the first lock is released.
-async fn released_to(requests: usize, locks: usize) -> Result<Seen> {
-    let server = Server::start(With::Module).await?;
-    hold(&server, locks, "lock:", "holder").await?;
-    let request = |member: usize| {
-        let lock = member % locks;
-        format!("LOCK.ACQUIRE lock:{lock} one {TTL} BLOCK 0")
-    };
-    let _crowd = Crowd::that_waits(&server, requests, request).await?;
-    let left = requests - requests / locks;
-    of_command(&server, "LOCK.RELEASE lock:0 holder", End::Blocked(left)).await
+    all.push(("; then a stranger's BLOCK 1", stranger.without_call()));
+    Ok(all)
 }

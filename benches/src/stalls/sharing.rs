@@ -18,6 +18,12 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
             scene.push(Row::new(format!("{what}; {then}"), seen, soon));
         }
     }
+    let what = format!("{many} share each of 64 locks");
+    if let Some(seen) = scene.attempt(&what, 1, locks_waited_for(shares)).await? {
+        for (then, seen) in seen {
+            scene.push(Row::new(format!("{what}; {then}"), seen, in_portions));
+        }
+    }
     let what = format!("of {many} shares");
     if let Some(all) = scene.attempt(&what, 1, broken(shares)).await? {
         let row = Row::new(format!("BREAK {what}"), all.ours, in_portions);
@@ -35,6 +41,24 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The first request that waits for so many shared locks looks at all their holders; a retry doesn't.
+async fn locks_waited_for(shares: usize) -> Result<Vec<(&'static str, Seen)>> {
+    let server = Server::start(With::Module).await?;
+    let mut connection = server.connect().await?;
+    let share = |which: usize| {
+        let (lock, reader) = (which % MOST_KEYS, which / MOST_KEYS);
+        format!("LOCK.ACQUIRE lock:{lock} reader:{reader} {TTL} SHARED")
+    };
+    pipeline(&mut connection, MOST_KEYS * shares, share).await?;
+    let waits = format!("LOCK.MACQUIRE {} writer {TTL} BLOCK 1", keys("lock:", 0, MOST_KEYS));
+    let first = of_command(&server, &waits, End::Reply).await?;
+    let again = of_repeated(&server, &waits, TIMES).await?;
+    Ok(vec![
+        ("the first waiter", first.without_call()),
+        ("a first waiter again", again.without_call()),
+    ])
 }
 
 async fn share(server: &Server, shares: usize, ttl: u128) -> Result<()> {

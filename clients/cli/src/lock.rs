@@ -22,7 +22,7 @@ pub struct Lock {
 pub struct Holder {
     /// None if the server does not know the name.
     pub owner: Option<Vec<u8>>,
-    /// None without an end.
+    /// None without an expiry.
     pub left: Option<u64>,
     /// None if this server did not grant the hold; so are the next two.
     pub fence: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Holder {
 /// One who waits for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waiter {
-    /// Its token.
+    /// Its owner.
     pub owner: Vec<u8>,
     /// `exclusive`, `shared` or `limit`.
     pub mode: String,
@@ -53,7 +53,7 @@ pub struct Waiter {
     pub from: From,
     /// For how much longer its place is kept, if it waits by `QUEUE`.
     pub lease: Option<u64>,
-    /// Is it passed by until its owner asks?
+    /// Is it passed by until its owner polls?
     pub asleep: bool,
 }
 
@@ -94,7 +94,7 @@ impl From {
 }
 
 impl Lock {
-    /// None of a reply that is none of `LOCK.INFO`'s. Fields that are not known are skipped: later versions have more.
+    /// None if the reply isn't one of `LOCK.INFO`. Unknown fields are skipped: later versions have more.
     pub fn read(reply: &Value) -> Option<Lock> {
         let mut lock = Lock::default();
         for (name, value) in fields(reply)? {

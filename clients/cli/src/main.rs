@@ -64,7 +64,7 @@ fn lossy(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = String> 
 fn print(text: &str) -> ExitCode {
     match stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has gone: it has had enough.
+        // The reader is gone: it has seen enough.
         Err(_) => ExitCode::FAILURE,
     }
 }

@@ -1,10 +1,9 @@
-//! Where the server is, and how to get in: the same words for every command.
+//! The server's address and login: the same options for every command.
 
 use redis::{ConnectionAddr, IntoConnectionInfo};
 
-/// What the helps say of these words.
-pub const HELP: &str = "\
-  --url URL        the server: redis://user:password@host:6379/0, rediss:// (TLS), unix:///path/to/socket,
+/// How the help describes these options.
+pub const HELP: &str = "  --url URL        the server: redis://user:password@host:6379/0, rediss:// (TLS), unix:///path/to/socket,
                    redis+sentinel://host:26379,host:26379/NAME/0 (default: REDIS_URL)
   --host NAME      the server, instead of --url (default 127.0.0.1)
   --port NUMBER    its port (default 6379)
@@ -26,15 +25,15 @@ pub struct Place {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Its unix socket, in place of both.
+    /// Its unix socket, instead of both.
     pub socket: Option<String>,
-    /// Who knows where it is, in place of these.
+    /// The Sentinels that know its address, instead of these.
     pub sentinels: Option<Sentinels>,
     /// The ACL user.
     pub user: Option<String>,
     /// Its password.
     pub password: Option<String>,
-    /// By TLS?
+    /// Use TLS?
     pub tls: bool,
     /// `--cacert`
     pub ca: Option<String>,
@@ -42,7 +41,7 @@ pub struct Place {
     pub certificate: Option<String>,
     /// `--key`
     pub key: Option<String>,
-    /// Is its certificate not checked?
+    /// Don't check its certificate?
     pub insecure: bool,
     /// The database.
     pub db: i64,
@@ -67,13 +66,13 @@ impl Place {
         }
     }
 
-    /// Another server with the same ways in.
+    /// Another server with the same login.
     pub fn at(&self, host: &str, port: u16) -> Place {
         Place { host: host.to_owned(), port, socket: None, sentinels: None, ..self.clone() }
     }
 }
 
-/// What the environment says, which others can't see in ps.
+/// From the environment, which others can't see in ps.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `REDIS_URL`
@@ -90,7 +89,7 @@ impl Environment {
     }
 }
 
-/// The words of a command line that say where the server is.
+/// The options of a command line that name the server.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     url: Option<String>,
@@ -108,7 +107,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// Takes the word, and its value, if it is one of these.
+    /// Takes the option and its value, if it is one of these.
     pub fn take(
         &mut self,
         word: &str,
@@ -137,7 +136,7 @@ impl Said {
         Ok(true)
     }
 
-    /// What is not said is as for redis-cli.
+    /// Defaults are those of redis-cli.
     pub fn place(self, environment: Environment) -> Result<Place, String> {
         let is_addressed = self.host.is_some() || self.port.is_some() || self.socket.is_some();
         if self.url.is_some() && is_addressed {
@@ -178,7 +177,7 @@ impl Said {
     }
 }
 
-/// The password is not repeated in what is said of a wrong one.
+/// The error for a wrong URL doesn't repeat the password.
 fn from_url(url: &str) -> Result<Place, String> {
     let wrong = || {
         "the URL must look like redis://user:password@host:6379/0 or redis+sentinel://host:26379/NAME"

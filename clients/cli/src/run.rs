@@ -1,8 +1,8 @@
 //! `redis-lock run`: a command that runs while it holds a lock.
 //!
-//! Two processes see to it. The first is the command's parent: it hands signals on and ends the command before the hold
-//! is over. The second, the keeper, acquires the lock and renews it. Each knows when the hold ends, and ends the command
-//! if the other is stopped or killed.
+//! By two processes. The first is the command's parent: it passes signals on, and ends the command before the hold does.
+//! The second, the keeper, acquires the lock and renews it. Each knows when the hold ends, and ends the command if the
+//! other is stopped or killed.
 
 mod clock;
 mod front;
@@ -24,11 +24,11 @@ use options::{Options, help};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The lock was not acquired, and nothing has run.
+/// The lock was not acquired, and nothing ran.
 pub const NOT_ACQUIRED: u8 = 75;
 /// The lock was lost while the command ran.
 pub const LOST: u8 = 76;
-/// The words make no sense.
+/// Invalid options.
 const USAGE: u8 = 64;
 
 /// Runs a command under a lock.
@@ -54,7 +54,7 @@ pub fn keep(words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(if kept { 0 } else { USAGE })
 }
 
-/// What becomes the command.
+/// The command's process, before it executes the command.
 pub fn launch(words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(launcher::launch(words))
 }

@@ -1,4 +1,4 @@
-//! What is asked of the server, and what is wrong if it does not say.
+//! Requests to the server, and what went wrong if there is no reply.
 
 use crate::lock::Lock;
 use crate::place::{Place, Sentinels};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long to wait for a connection, and for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is asked: the server, and in tests something that plays it.
+/// The server, or in tests something that plays it.
 pub trait Asked {
     /// `INFO` of the sections that the page shows.
     fn info(&mut self) -> Result<String, Trouble>;
@@ -36,7 +36,7 @@ pub enum Look {
     Lock(Lock),
     /// No client holds it, or it is no lock any more.
     Free,
-    /// The user has no right to this key.
+    /// The user may not read this key.
     Hidden,
 }
 
@@ -45,11 +45,11 @@ pub enum Look {
 pub enum Trouble {
     /// There is no connection, or none any more.
     Gone(String),
-    /// The server knows none of our commands.
+    /// The server doesn't know our commands.
     NoModule,
     /// The user may not run a command.
     NoRight { command: &'static str, said: String },
-    /// Something else that the server has said.
+    /// Another error.
     Refused { command: &'static str, said: String },
 }
 
@@ -87,7 +87,7 @@ impl Server {
         Ok(Server { connection, all })
     }
 
-    /// Anything else.
+    /// Any command.
     pub fn ask(&mut self, command: &'static str, question: &Cmd) -> Result<Value, Trouble> {
         question.query(&mut self.connection).map_err(|error| trouble(command, &error))
     }
@@ -138,7 +138,7 @@ pub fn connect(
     Ok(connection)
 }
 
-/// Where the master is, by the first Sentinel that says so.
+/// The master's address, from the first Sentinel that knows it.
 fn master_by(
     sentinels: &Sentinels,
     place: &Place,
@@ -147,7 +147,7 @@ fn master_by(
     let mut why = format!("no Sentinel knows the master {}", sentinels.master);
     for (host, port) in &sentinels.at {
         let mut sentinel = Place { db: 0, ..place.at(host, *port) };
-        // Most have no password. One that has one has that of the servers.
+        // Most Sentinels have no password. If one has, it is that of the servers.
         let login = (sentinel.user.take(), sentinel.password.take());
         let ask = |sentinel: &Place| {
             let mut connection = connect(sentinel, patience, ProtocolVersion::RESP2)?;
@@ -194,7 +194,7 @@ fn address(place: &Place, protocol: ProtocolVersion) -> RedisResult<ConnectionIn
 
 /// The files that are named.
 fn certificates(place: &Place) -> Result<TlsCertificates, Trouble> {
-    // A second time it is there already.
+    // It fails if there is one already.
     _ = rustls::crypto::ring::default_provider().install_default();
     let read = |file: &String| {
         fs::read(file).map_err(|error| Trouble::Gone(format!("can't read {file}: {error}")))

@@ -1,5 +1,5 @@
-//! `who`, `ls`, `log` and `break`: what `LOCK.INFO`, `LOCK.SCAN`, `LOCK.LOG` and `LOCK.BREAK` say, for people and as
-//! JSON.
+//! `who`, `ls`, `log` and `break`: the replies of `LOCK.INFO`, `LOCK.SCAN`, `LOCK.LOG` and `LOCK.BREAK`, for people and
+//! as JSON.
 
 mod breaking;
 mod log;
@@ -15,11 +15,11 @@ use options::Options;
 use std::io;
 use std::process::ExitCode;
 
-/// A command that asks and prints.
+/// A command that prints what the server replies.
 pub struct Command {
     /// Its name.
     pub name: &'static str,
-    /// What it is about, as its help names it.
+    /// Its argument, as the help names it.
     takes: &'static str,
     help: &'static str,
     run: fn(&Options, &mut Servers) -> Result<bool, Failure>,
@@ -32,7 +32,7 @@ pub const COMMANDS: [Command; 4] = [who::COMMAND, ls::COMMAND, log::COMMAND, bre
 pub enum Failure {
     /// The server.
     Server(Trouble),
-    /// The reader has gone.
+    /// The reader is gone.
     Reader,
 }
 
@@ -49,7 +49,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Command {
-    /// Asks, and prints. The status is 1 where there is no such lock, and 2 where it could not be asked for.
+    /// Runs it. The status is 1 if there is no such lock, and 2 if the server didn't say.
     pub fn call(&self, words: impl IntoIterator<Item = String>) -> ExitCode {
         let name = self.name;
         let options = match Options::read(words, self.takes, Environment::read()) {

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 import redis
 import redis.asyncio
-from redis_lock_module import Lock
+from redis_lock_module import Lock, _errors
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 NONSENSE = [
@@ -107,7 +107,7 @@ def test_the_types_refuse_the_wrong_kind_of_client_too(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent("""
         import redis, redis.asyncio
-        from redis_lock_module import Lock
+        from redis_lock_module import Lock, _errors
         from redis_lock_module.asyncio import Lock as AsyncLock
         Lock(redis.Redis(), "market"); AsyncLock(redis.asyncio.Redis(), "market")
         Lock(redis.asyncio.Redis(), "market")
@@ -173,6 +173,12 @@ def test_an_infinite_patience_waits_for_ever(client):
     lock = Lock(client, "market", timeout=10, blocking_timeout=math.inf)
     assert lock.acquire()
     lock.release()
+
+
+@pytest.mark.parametrize("rest", ["", ' (lock.max-place-ttl): the time after QUEUE is "60001"'], ids=["1.0", "now"])
+def test_the_longest_time_of_a_place_is_read_from_the_servers_error(rest):
+    error = redis.ResponseError("lease must be 1 to 1500 milliseconds" + rest)
+    assert _errors.greatest_lease(error) == 1500
 
 
 @pytest.mark.parametrize("lock_class", [Lock, AsyncLock], ids=["thread", "task"])

@@ -3,9 +3,24 @@
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
+use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{
+    Acquired, Group, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket,
+};
+
+/// A request that is handled now, for these locks; no name occurs twice.
+pub(super) struct Acquire<'l, 'k> {
+    pub(super) locks: &'l mut Locks,
+    pub(super) turn: &'l mut Turn<'k>,
+    pub(super) names: &'l [NameRef<'l>],
+    pub(super) request: &'l Request<'l>,
+    /// The group of its owner, if it has FAIR.
+    pub(super) group: Option<Group>,
+    /// The wait that its owner has already.
+    pub(super) own: Option<Ticket>,
+}
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
@@ -15,104 +30,95 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        if self.holds.wall().is_stepped(turn.now) {
-            for &name in names {
-                self.meet(turn, name);
-            }
-        }
-        let mut own = None;
         let group = self.waiting.waits.fair_group(request.terms.owner, request.terms.mode);
-        if !self.waiting.waits.is_empty() {
-            own = self.settle_own_wait(turn, names, request);
-            for &name in names {
-                self.settle_queue(turn, name);
-            }
-            own = own.filter(|&own| self.waiting.waits.get(own).is_some_and(Waiter::has_not_ended));
-            if own.is_some() || group.is_some() {
-                let ends = |&name| self.outcomes().end_overdue_before(turn, name, (group, own));
+        Acquire { locks: self, turn, names, request, group, own: None }.acquire()
+    }
+}
+
+impl<'l> Acquire<'l, '_> {
+    pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
+        let names = self.names;
+        if self.locks.holds.wall().is_stepped(self.turn.now) {
+            names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
+        }
+        if !self.locks.waiting.waits.is_empty() {
+            self.own = self.settle_own_wait();
+            names.iter().for_each(|&name| self.locks.settle_queue(self.turn, name));
+            let waits = &self.locks.waiting.waits;
+            self.own = self.own.filter(|&own| waits.get(own).is_some_and(Waiter::has_not_ended));
+            if self.own.is_some() || self.group.is_some() {
+                let own = (self.group, self.own);
+                let ends = |&name| self.locks.outcomes().end_overdue_before(self.turn, name, own);
                 names.iter().for_each(ends);
             }
         }
         if let &[name] = names {
-            let in_turn = self.waiting.queues.would_come_first(name, group, own);
-            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            return self.take_or_wait(turn, names, &[Part { name, fit }], request, own);
+            let part = self.part(name)?;
+            return self.take_or_wait(&[part]);
         }
-        let parts = self.parts(turn, names, request, own)?;
-        self.take_or_wait(turn, names, &parts, request, own)
-    }
-
-    /// How each of the locks fits this request, whose owner waits by `own`: as if that were in no queue.
-    fn parts<'n>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'n>],
-        request: &Request<'_>,
-        own: Option<Ticket>,
-    ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.waiting.queues.would_come_first(name, None, own);
-            let fit = self.fit(turn, name, request.terms.owner, request.terms.mode, in_turn)?;
-            parts.push(Part { name, fit });
+            parts.push(self.part(name)?);
         }
-        Ok(parts)
+        self.take_or_wait(&parts)
+    }
+
+    /// How this lock fits the request: as if its owner's wait were in no queue.
+    #[inline]
+    fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
+        let terms = &self.request.terms;
+        let in_turn = self.locks.waiting.queues.would_come_first(name, self.group, self.own);
+        let fit = self.locks.fit(self.turn, name, terms.owner, terms.mode, in_turn)?;
+        Ok(Part { name, fit })
     }
 
     #[inline]
-    fn take_or_wait(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        parts: &[Part<'_>],
-        request: &Request<'_>,
-        own: Option<Ticket>,
-    ) -> Result<Acquired, Refusal> {
+    fn take_or_wait(&mut self, parts: &[Part<'_>]) -> Result<Acquired, Refusal> {
+        let patience = self.request.patience;
         let is_shut = parts.iter().any(|part| part.fit.is_shut());
         let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
-        let is_place = matches!(request.patience, Patience::Place(_));
+        let is_place = matches!(patience, Patience::Place(_));
         let is_held = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
         // An owner that gets more while it waits for another lock may close a circle that no search has seen.
-        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(own, parts));
-        if is_held_up && request.patience != Patience::Try {
+        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(parts));
+        if is_held_up && patience != Patience::Try {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
-            return Err(self.unheard(parts, request).unwrap_or(Refusal::HoldsSome));
+            return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
-            for part in parts {
-                if part.fit.is_shut() {
-                    self.adopt_orphan(turn, part.name);
-                }
+            for part in parts.iter().filter(|part| part.fit.is_shut()) {
+                self.locks.records(self.turn, part.name).adopt_orphan();
             }
-            if request.patience == Patience::Try || self.limits.drain {
-                return Ok(self.count_busy());
+            if patience == Patience::Try || self.locks.limits.drain {
+                count(&mut self.locks.counts.busy, 1);
+                return Ok(Acquired::Busy);
             }
-            return self.wait(turn, (names, parts), request, own);
+            return self.wait(parts);
         }
-        let fence = self.take(turn, parts, &request.terms, Delivery::TOLD);
-        if let Some(own) = own {
-            self.end_if_its_owner_goes_on(turn, own);
+        let fence = self.locks.take(self.turn, parts, &self.request.terms, Delivery::TOLD);
+        if let Some(own) = self.own {
+            self.locks.end_if_its_owner_goes_on(self.turn, own);
         }
         for part in parts {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
-            if let Some(own) = own
-                && let Some(queue) = self.waiting.queues.get_mut(part.name)
+            if let Some(own) = self.own
+                && let Some(queue) = self.locks.waiting.queues.get_mut(part.name)
                 && queue.contains(own)
             {
                 queue.touch();
             }
             // The hold may end at another time than the queue's alarm is set for.
-            self.settle_queue(turn, part.name);
+            self.locks.settle_queue(self.turn, part.name);
         }
         Ok(Acquired::Held(fence))
     }
 
-    /// Does the owner wait, by this request of its, for any lock but these?
-    fn waits_beside(&self, own: Option<Ticket>, parts: &[Part<'_>]) -> bool {
+    /// Does the owner wait for any lock but these?
+    fn waits_beside(&self, parts: &[Part<'_>]) -> bool {
         let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
-        let own = own.and_then(|own| self.waiting.waits.get(own));
+        let own = self.own.and_then(|own| self.locks.waiting.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }
 }

@@ -1,6 +1,7 @@
 //! `LOCK.BREAK`: an operator ends the holds of a lock.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -16,25 +17,33 @@ impl Locks {
         force: bool,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        let look = self.look(turn, name);
-        let Some(hold) = look.lock.hold() else {
-            return if look.lock == LockState::NoLock { Err(NotALock) } else { Ok(0) };
+        let look = self.settling(turn, name).look();
+        let broken = self.records(turn, name).break_holds(look.lock, force)?;
+        if broken > 0 {
+            self.settle_queue(turn, name);
+        }
+        Ok(broken)
+    }
+}
+
+impl Records<'_, '_> {
+    fn break_holds(&mut self, lock: LockState, force: bool) -> Result<usize, NotALock> {
+        let Some(hold) = lock.hold() else {
+            return if lock == LockState::NoLock { Err(NotALock) } else { Ok(0) };
         };
-        if look.lock == (LockState::Exclusive { deadline: None }) && !force {
-            let alone = self.holds.held(name).and_then(|held| held.alone());
+        if lock == (LockState::Exclusive { deadline: None }) && !force {
+            let alone = self.holds.held(self.name).and_then(|held| held.alone());
             if alone.is_none_or(|alone| alone.entry.fence().is_none()) {
                 return Ok(0);
             }
         }
         if hold == Hold::Shared {
-            let lost = self.holds.make_room(turn, name);
-            self.record_ended(turn, name, lost);
+            self.make_room();
         }
-        let held = look.lock.holders();
-        turn.keys.announce(name, LockEvent::Broken);
-        self.lose_broken(turn, name, (hold, held));
+        self.turn.keys.announce(self.name, LockEvent::Broken);
+        self.lose_broken(hold, lock.holders());
         // All of its owners' holds are forgotten already.
-        self.pass_on(turn, name, &[]);
-        Ok(held)
+        self.turn.keys.remove(self.name);
+        Ok(lock.holders())
     }
 }

@@ -1,28 +1,42 @@
-//! Tells owners whether they hold a lock, and remembers that they have been told.
+//! Returns to owners whether they hold a lock, and remembers that they know it.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::engine::report::{Left, left_until};
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{NameRef, NotALock};
 
-impl Locks {
+impl Records<'_, '_> {
     /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
-    pub fn check(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<Option<Left>, NotALock> {
-        let Some((hold, deadline)) = self.holds.hold_of(turn, name, owner)? else {
-            self.record_comeback(turn, name, owner, Comeback::Check);
+    pub fn check(&mut self, owner: &[u8]) -> Result<Option<Left>, NotALock> {
+        let Some((hold, deadline)) = self.holds.hold_of(self.turn, self.name, owner)? else {
+            self.record_comeback(owner, Comeback::Check);
             return Ok(None);
         };
-        self.mark_told(turn, name, owner, (hold, deadline));
-        Ok(Some(left_until(deadline, turn.now)))
+        self.mark_told(owner, (hold, deadline));
+        Ok(Some(left_until(deadline, self.turn.now)))
     }
 
+    /// Counts a command that is to be run under the lock, and returns whether this owner holds it.
+    fn guard(&mut self, owner: &[u8]) -> Result<bool, NotALock> {
+        let held = self.holds.hold_of(self.turn, self.name, owner)?;
+        match held {
+            Some(held) => {
+                self.mark_told(owner, held);
+                count(&mut self.journal.counts.guarded, 1);
+            }
+            None => {
+                self.record_comeback(owner, Comeback::Guard);
+                count(&mut self.journal.counts.guard_refused, 1);
+            }
+        }
+        Ok(held.is_some())
+    }
+}
+
+impl Locks {
     /// `LOCK.GUARD`: returns whether this owner holds the lock, so that a command may be run.
     pub fn guard(
         &mut self,
@@ -30,19 +44,8 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.meet(turn, name);
+        self.records(turn, name).meet();
         self.settle_queue(turn, name);
-        let held = self.holds.hold_of(turn, name, owner)?;
-        match held {
-            Some(held) => {
-                self.mark_told(turn, name, owner, held);
-                count(&mut self.counts.guarded, 1);
-            }
-            None => {
-                self.record_comeback(turn, name, owner, Comeback::Guard);
-                count(&mut self.counts.guard_refused, 1);
-            }
-        }
-        Ok(held.is_some())
+        self.records(turn, name).guard(owner)
     }
 }

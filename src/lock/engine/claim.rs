@@ -5,30 +5,12 @@ use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Name, NameRef, Ticket};
 
 impl Locks {
-    /// The place that this hold is offered to: its owner has yet to claim it.
-    #[inline]
-    pub(in crate::lock) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {
-        entry.delivery.offered_to().filter(|&ticket| self.waiting.waits.is_place(ticket))
-    }
-
-    /// The place that the hold of this owner is offered to, which holds the lock so.
-    pub(in crate::lock) fn claim_at(
-        &self,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) -> Option<Ticket> {
-        let entry = self.waiting.waits.has_places().then(|| self.holds.entry(name, owner, hold));
-        self.claim_of(&entry.flatten()?)
-    }
-
     /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that retries.
     pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
@@ -44,27 +26,11 @@ impl Locks {
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Released);
-            let ended = self.remove_hold(turn, name, &owner, hold);
+            let ended = self.records(turn, name).remove_hold(&owner, hold);
             let counted = ended.is_some_and(|ended| ended.is_counted());
             count(&mut self.counts.undelivered, counted);
         }
         self.end_if_its_owner_goes_on(turn, ticket);
-    }
-
-    /// The holds that are offered to this place, of those for which it has waited.
-    fn holds_offered<'n>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        names: &'n [Name],
-        owner: &[u8],
-    ) -> Vec<(NameRef<'n>, Hold)> {
-        let offered = names.iter().map(Name::borrow).filter_map(|name| {
-            let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
-            let entry = self.holds.entry(name, owner, hold)?;
-            (entry.delivery.offered_to() == Some(ticket)).then_some((name, hold))
-        });
-        offered.collect()
     }
 
     /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
@@ -83,16 +49,19 @@ impl Locks {
         };
         self.waiting.note_if_kept_back(turn, ticket);
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
-        names.iter().for_each(|name| self.meet(turn, name.borrow()));
+        names.iter().for_each(|name| self.records(turn, name.borrow()).meet());
         let held = self.holds_offered(turn, ticket, &names, &owner);
-        if !held.iter().all(|&(name, _)| self.may_write(turn, name)) {
+        if !held.iter().all(|&(name, _)| self.records(turn, name).may_write()) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }
-        self.lose_unclaimed(&names, &owner, ticket, turn.now);
+        for name in &*names {
+            self.records(turn, name.borrow()).lose_unclaimed(&owner, ticket);
+        }
         for (name, hold) in held {
             turn.keys.announce(name, LockEvent::Expired);
-            self.end_hold(turn, name, &owner, hold);
+            self.records(turn, name).remove_hold(&owner, hold);
+            self.settle_queue(turn, name);
         }
         self.outcomes().lose_grant(ticket);
         if self.end_if_its_owner_goes_on(turn, ticket) {
@@ -100,12 +69,32 @@ impl Locks {
         }
         // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
         if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
-            names.iter().for_each(|name| self.take_stock(turn, name.borrow()));
+            for name in &*names {
+                self.settling(turn, name.borrow()).take_stock();
+            }
             // The search passes over a wait whose time is up.
             if let Some(until) = self.waiting.end_of_lease(ticket) {
                 self.waiting.waits.keep_until(ticket, until);
             }
             _ = self.wake(turn, ticket);
         }
+    }
+}
+
+impl Locks {
+    /// The holds that are offered to this place, of those for which it has waited.
+    fn holds_offered<'n>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        names: &'n [Name],
+        owner: &[u8],
+    ) -> Vec<(NameRef<'n>, Hold)> {
+        let offered = names.iter().map(Name::borrow).filter_map(|name| {
+            let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
+            let entry = self.holds.entry(name, owner, hold)?;
+            (entry.delivery.offered_to() == Some(ticket)).then_some((name, hold))
+        });
+        offered.collect()
     }
 }

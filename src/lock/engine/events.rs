@@ -34,9 +34,12 @@ impl Locks {
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
         let has_expired = why == Reason::Expired;
         let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
-        let are_lost = !outlasts_it && self.lose_all(name.borrow(), why, now) > 0;
-        if are_lost && has_expired {
-            self.outbox.expired.push_back(name.clone());
+        if !outlasts_it {
+            let lost = self.holds.ledger(name.db).take(&name.key);
+            self.journal(name.borrow(), now).record_lost(why, &lost);
+            if !lost.is_empty() && has_expired {
+                self.outbox.expired.push_back(name.clone());
+            }
         }
         self.waiting.queues.note(name);
     }
@@ -63,7 +66,7 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
-    /// This server's files were last written at this time, by the wall clock: fencing numbers begin above it.
+    /// This server's files were last written at this time, by the wall clock: fencing tokens begin above it.
     pub fn begin_after(&mut self, written: Ms, now: Now) {
         self.clock.begin_after(written, now);
     }
@@ -112,7 +115,7 @@ impl Locks {
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
     pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let lost = self.holds.end_by_wall(name, now);
-        if self.record_found(name, lost, now) {
+        if self.journal(name, now).record_found(lost) {
             self.outbox.expired.push_back(name.keep());
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::settle::Settling;
 use crate::lock::holds::look::Look;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -32,22 +33,20 @@ impl Locks {
         holders < per.into()
     }
 
-    /// This owner has come to share the lock, or shares it no more.
-    pub(in crate::lock) fn count_sharer(&mut self, name: NameRef<'_>, owner: &[u8], comes: bool) {
+    /// This owner holds the lock no more.
+    pub(super) fn count_out(&mut self, name: NameRef<'_>, owner: &[u8]) {
         if let Some(fair) = self.waiting.queues.get_mut(name).and_then(Queue::fair_mut) {
-            fair.count_holder(self.waiting.waits.group_of(owner), comes);
+            fair.count_holder(self.waiting.waits.group_of(owner), false);
         }
     }
+}
 
+impl Settling<'_, '_> {
     /// Checks what the order of the requests with FAIR knows of the holders against what a look has found.
     #[cold]
-    pub(in crate::lock) fn check_groups(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        look: &Look,
-    ) {
-        let Some(fair) = self.waiting.queues.get_mut(name).and_then(Queue::fair_mut) else {
+    pub(super) fn check_groups(&mut self, look: &Look) {
+        let Locks { waiting, holds, limits, .. } = &mut *self.locks;
+        let Some(fair) = waiting.queues.get_mut(self.name).and_then(Queue::fair_mut) else {
             return;
         };
         let held = match look.lock {
@@ -56,7 +55,7 @@ impl Locks {
         };
         if fair.held != held || look.is_anew {
             let groups = match held {
-                1.. if !self.limits.are_too_many(held) => self.holds.groups(turn, name),
+                1.. if !limits.are_too_many(held) => holds.groups(self.turn, self.name),
                 _ => BTreeMap::new(),
             };
             fair.count_anew(held, groups);

@@ -7,8 +7,7 @@ use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Ledger;
 use crate::lock::log::LossLog;
-use crate::lock::stats::{Counts, Remembered, count};
-use crate::lock::turn::Turn;
+use crate::lock::stats::{Counts, Remembered};
 use crate::lock::waiting::Waiting;
 use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret};
 
@@ -59,20 +58,6 @@ impl Locks {
         self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
-    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
-    /// [`Holds::meet`].
-    #[inline]
-    pub(in crate::lock) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let lost = self.holds.meet(turn, name);
-        self.record_ended(turn, name, lost);
-    }
-
-    /// May this lock be granted or ended now? Not while its key has still to be written again.
-    pub(in crate::lock) fn may_write(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        turn.keys.may_write(name)
-            && !(self.holds.may_miss_keys(turn.now) && self.holds.is_missing(name))
-    }
-
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -104,10 +89,6 @@ impl Locks {
         let held = u64::try_from(self.holds.count(Ledger::counted)).unwrap_or_default();
         let lost = self.counts.acquired.saturating_sub(self.counts.ended());
         (held, lost.saturating_sub(held))
-    }
-
-    pub fn published(&mut self) {
-        count(&mut self.counts.notified, 1);
     }
 
     /// Is all writing put off, because the server has refused it?

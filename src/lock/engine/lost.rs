@@ -1,35 +1,54 @@
 //! Lost holds: those that end without a release by their owners are counted and logged.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::Loss;
-use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
-use crate::lock::stats::count;
-use crate::lock::turn::Turn;
-use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now, Ticket};
+use crate::lock::log::line::{Comeback, LostHold, Reason};
+use crate::lock::log::{Loss, LossLog};
+use crate::lock::stats::classes::Classes;
+use crate::lock::stats::{Counts, count};
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queues::Queues;
+use crate::lock::waiting::waits::Waits;
+use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
 
-/// The present holder of a lock that another owner has lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HolderNow {
-    /// The owner; of a shared lock, the first of its holders.
-    pub owner: Vec<u8>,
-    /// Its fencing number, if this server granted it.
-    pub fence: Option<Fence>,
+/// What is counted and logged of the holds of one lock.
+pub(super) struct Journal<'l> {
+    pub(super) name: NameRef<'l>,
+    now: Now,
+    pub(super) waits: &'l Waits,
+    queues: &'l Queues,
+    pub(super) counts: &'l mut Counts,
+    pub(super) classes: &'l mut Classes,
+    log: &'l mut LossLog,
 }
 
-impl Locks {
-    /// Logs and counts these lost holds of this lock, which have been forgotten.
-    pub(in crate::lock) fn record_lost(
-        &mut self,
-        name: NameRef<'_>,
-        reason: Reason,
-        lost: &[Former],
+impl<'l> Journal<'l> {
+    #[inline]
+    pub(super) fn new(
+        name: NameRef<'l>,
         now: Now,
-    ) {
+        waiting: &'l mut Waiting,
+        counts: &'l mut Counts,
+        log: &'l mut LossLog,
+    ) -> Self {
+        let Waiting { waits, queues, classes, .. } = waiting;
+        Self { name, now, waits, queues, counts, classes, log }
+    }
+
+    /// The place that this hold is offered to: its owner has yet to claim it.
+    #[inline]
+    pub(super) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {
+        entry.delivery.offered_to().filter(|&ticket| self.waits.is_place(ticket))
+    }
+
+    /// Logs and counts these lost holds, which have been forgotten.
+    pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
+        let now = self.now.ms();
         for former in lost {
-            let reason = self.why_over(reason, former, now);
+            let reason = self.why_over(reason, former);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
                 Reason::Unclaimed => Some(&mut self.counts.unclaimed),
@@ -42,202 +61,131 @@ impl Locks {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.waiting.waits.listed.classes.are_none() && former.entry.is_counted() {
-                let end = former.entry.end.known().map_or(now.ms(), |end| end.min(now.ms()));
+            if !self.classes.are_none() && former.entry.is_counted() {
+                let end = former.entry.end.known().map_or(now, |end| end.min(now));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting.waits.listed.classes.count_lost(name.key, reason, 1, Some(lasted));
+                self.classes.count_lost(self.name.key, reason, 1, Some(lasted));
             }
             if former.entry.tally != Tally::Lost {
-                self.log_loss(name, reason, former, 1, now);
+                self.log_loss(reason, former, 1);
             }
         }
     }
 
-    /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
-    fn record_kept(&mut self, name: NameRef<'_>, reason: Reason, former: Former, now: Now) {
-        self.record_lost(name, reason, std::slice::from_ref(&former), now);
-        let Former { owner, entry, .. } = former;
-        let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(name.db).set(name.key, owner.bytes(), entry);
-    }
-
-    /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
+    /// Logs and counts these holds, which were found to have ended. Returns whether any has expired.
     #[cold]
-    pub(in crate::lock) fn record_found(
-        &mut self,
-        name: NameRef<'_>,
-        lost: Vec<Lost>,
-        now: Now,
-    ) -> bool {
+    pub(super) fn record_found(&mut self, lost: Vec<Lost>) -> bool {
         let any_expired = lost.iter().any(|lost| lost.reason == Reason::Expired);
         for Lost { former, reason } in lost {
-            self.record_lost(name, reason, &[former], now);
+            self.record_lost(reason, &[former]);
         }
         any_expired
     }
 
     /// Returns the reason that is logged: a hold whose key has gone may have expired before, and one that has
     /// expired may have been a place's that was not claimed.
-    fn why_over(&self, reason: Reason, former: &Former, now: Now) -> Reason {
-        if reason != Reason::Expired && !former.entry.is_over(now) {
+    fn why_over(&self, reason: Reason, former: &Former) -> Reason {
+        if reason != Reason::Expired && !former.entry.is_over(self.now) {
             return reason;
         }
         self.claim_of(&former.entry).map_or(Reason::Expired, |_| Reason::Unclaimed)
     }
 
     /// Logs the loss of this hold, which stands for `count` holds.
-    fn log_loss(
-        &mut self,
-        name: NameRef<'_>,
-        reason: Reason,
-        former: &Former,
-        count: usize,
-        now: Now,
-    ) {
+    fn log_loss(&mut self, reason: Reason, former: &Former, count: usize) {
         if self.log.is_off() {
             return;
         }
-        let Former { owner, hold, entry } = former;
-        let owner = owner.bytes();
-        let queue = self.waiting.queues.get(name);
+        let (Former { owner, hold, entry }, now) = (former, self.now.ms());
         let ended = match reason {
-            Reason::Expired | Reason::Unclaimed => entry.end.known().map(|end| end.min(now.ms())),
+            Reason::Expired | Reason::Unclaimed => entry.end.known().map(|end| end.min(now)),
             // Mostly this is found later.
             Reason::Overwritten => None,
-            _ => Some(now.ms()),
+            _ => Some(now),
         };
-        let waiting = queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len()));
-        let loss = Loss {
-            reason,
-            count,
-            name,
-            owner,
-            hold: LostHold {
-                fence: entry.fence(),
-                hold: *hold,
-                since: entry.since,
-                ended,
-                queue: waiting,
-                client: entry.client,
-            },
+        let queue = self.queues.get(self.name);
+        let hold = LostHold {
+            fence: entry.fence(),
+            hold: *hold,
+            since: entry.since,
+            ended,
+            queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len())),
+            client: entry.client,
         };
-        self.log.add_loss(&loss, now);
+        let loss = Loss { reason, count, name: self.name, owner: owner.bytes(), hold };
+        self.log.add_loss(&loss, self.now);
     }
+}
 
-    /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
-    pub(in crate::lock) fn lose_all(&mut self, name: NameRef<'_>, why: Reason, now: Now) -> usize {
-        let lost = self.holds.ledger(name.db).take(name.key);
-        self.record_lost(name, why, &lost, now);
-        lost.len()
+impl Records<'_, '_> {
+    /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
+    fn record_kept(&mut self, reason: Reason, former: Former) {
+        self.journal.record_lost(reason, std::slice::from_ref(&former));
+        let Former { owner, entry, .. } = former;
+        let entry = Entry { tally: Tally::Lost, ..entry };
+        self.holds.ledger(self.name.db).set(self.name.key, owner.bytes(), entry);
     }
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
     /// that this server did not grant.
-    pub(in crate::lock) fn lose_broken(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        (hold, held): (Hold, usize),
-    ) {
+    pub(super) fn lose_broken(&mut self, hold: Hold, held: usize) {
         // If they are too many, one of them stands for all.
         let most = if self.limits.are_too_many(held) { 1 } else { held };
-        for (owner, until) in self.holds.holders(turn, name, most) {
-            self.remember_foreign(turn, name, owner.bytes(), (hold, until));
+        for (owner, until) in self.holds.holders(self.turn, self.name, most) {
+            self.remember_foreign(owner.bytes(), (hold, until));
         }
-        let lost = self.holds.ledger(name.db).take(name.key);
-        self.record_lost(name, Reason::Broken, &lost, turn.now);
+        let lost = self.holds.ledger(self.name.db).take(self.name.key);
+        self.journal.record_lost(Reason::Broken, &lost);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {
-            self.log_loss(name, Reason::Broken, one, others, turn.now);
+            self.journal.log_loss(Reason::Broken, one, others);
         }
     }
 
     /// Logs and counts these holds, which were found to have ended, and announces it if any has expired.
     #[inline]
-    pub(in crate::lock) fn record_ended(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        lost: Vec<Lost>,
-    ) {
-        if !lost.is_empty() && self.record_found(name, lost, turn.now) {
-            turn.keys.announce(name, LockEvent::Expired);
+    pub(super) fn record_ended(&mut self, lost: Vec<Lost>) {
+        if !lost.is_empty() && self.journal.record_found(lost) {
+            self.turn.keys.announce(self.name, LockEvent::Expired);
         }
     }
 
-    /// Logs and counts the holds that are offered to a place and that its owner has not claimed. They may have
-    /// expired already, and stay in the ledger for now.
-    pub(in crate::lock) fn lose_unclaimed(
-        &mut self,
-        names: &[Name],
-        owner: &[u8],
-        ticket: Ticket,
-        now: Now,
-    ) {
-        for name in names.iter().map(Name::borrow) {
-            if let Some(former) = self.holds.former(name, owner)
-                && former.entry.delivery.offered_to() == Some(ticket)
-            {
-                self.record_kept(name, Reason::Unclaimed, former, now);
-            }
+    /// Logs and counts the hold that is offered to this place and that its owner has not claimed. It may have
+    /// expired already, and stays in the ledger for now.
+    pub(super) fn lose_unclaimed(&mut self, owner: &[u8], place: Ticket) {
+        let former = self.holds.former(self.name, owner);
+        if let Some(former) = former.filter(|it| it.entry.delivery.offered_to() == Some(place)) {
+            self.record_kept(Reason::Unclaimed, former);
         }
     }
 
     /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
     /// been noticed before. Returns whether the owner is known to have had a hold that it knew of and did not end.
     #[cold]
-    pub(in crate::lock) fn record_comeback(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        with: Comeback,
-    ) -> bool {
-        let remembered = self.holds.former(name, owner);
+    pub(super) fn record_comeback(&mut self, owner: &[u8], with: Comeback) -> bool {
+        let remembered = self.holds.former(self.name, owner);
         let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
-        if self.log.is_off() {
+        if self.journal.log.is_off() {
             return is_remembered;
         }
         // A share that another client has taken out must not count as expired when the key expires.
-        let removed = self.holds.forget_removed(turn, name);
-        self.record_ended(turn, name, removed);
-        if let Some(former) = self.holds.former(name, owner) {
-            let has_run_out = self.holds.has_run_out(turn, name, &former);
+        self.forget_removed();
+        if let Some(former) = self.holds.former(self.name, owner) {
+            let has_run_out = self.holds.has_run_out(self.turn, self.name, &former);
             let reason = if has_run_out { Reason::Expired } else { Reason::Overwritten };
-            self.record_kept(name, reason, former, turn.now);
+            self.record_kept(reason, former);
         }
-        let logged = self.log.note_comeback(name, owner, with, turn.now);
+        let logged = self.journal.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
             !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
         })
     }
+}
 
+impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
         self.log.add_flush(db, self.holds.count_in(db), now);
-    }
-
-    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
-    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
-        let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
-        let with_holder = |line: Line| {
-            let holder = self.holder_now(turn, &line);
-            (line, holder)
-        };
-        lines.into_iter().map(with_holder).collect()
-    }
-
-    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
-        let (about, _) = line.lost.as_ref()?;
-        let (db, key) = (line.db?, about.key.whole()?);
-        let name = NameRef { db, key };
-        let hold = self.holds.state(turn, name).hold()?;
-        let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
-        let entry = self.holds.entry(name, owner.bytes(), hold);
-        Some(HolderNow {
-            owner: owner.bytes().to_vec(),
-            fence: entry.and_then(|entry| entry.fence()),
-        })
     }
 
     /// `LOCK.LOG RESET`: empties the log.

@@ -59,7 +59,7 @@ impl Locks {
 
 impl Outcomes<'_> {
     /// Ends a wait with this outcome, and has its client replied to; a place is over, unless it is granted. What it was
-    /// granted before, and its owner has not been told of, is given back. Returns the locks in whose queues another waiter
+    /// granted before, and its owner does not know of, is given back. Returns the locks in whose queues another waiter
     /// is the first now.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
@@ -178,8 +178,8 @@ impl Outcomes<'_> {
         }
     }
 
-    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner has not been told of
-    /// are given back.
+    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner does not know of are
+    /// given back.
     pub fn offer_ended(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>, heard: bool) {
         for name in names {
             let ledger = self.holds.ledger(name.db);

@@ -21,80 +21,69 @@
 
 use std::rc::Rc;
 
+use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::wait::refuse_deadlock;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
-use crate::lock::words::{Acquired, Ms, Name, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{Acquired, Ms, Name, Patience, Refusal, Ticket};
 
-impl Locks {
+impl Acquire<'_, '_> {
     /// Returns the wait of this request's owner. One that is about to end is ended first, and a granted place for these
     /// locks that does not hold all of them any more sleeps again.
-    pub(in crate::lock) fn settle_own_wait(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        request: &Request<'_>,
-    ) -> Option<Ticket> {
-        let (owner, db) = (request.terms.owner, names.first()?.db);
-        self.waiting.note_stall(turn.now);
-        if let Some(place) = self.waiting.waits.place_of(owner, names) {
-            self.undo_lost_grant(turn, place);
+    pub(super) fn settle_own_wait(&mut self) -> Option<Ticket> {
+        let (owner, db) = (self.request.terms.owner, self.names.first()?.db);
+        self.locks.waiting.note_stall(self.turn.now);
+        if let Some(place) = self.locks.waiting.waits.place_of(owner, self.names) {
+            self.locks.undo_lost_grant(self.turn, place);
         }
-        let own = self.waiting.waits.wait_of(owner, db)?;
-        let is_to_end = || self.waiting.is_to_end(own).then_some(State::SentAway);
-        if let Some(outcome) = self.waiting.outcome_if_over(own, turn.now).or_else(is_to_end) {
-            self.outcomes().end_wait(own, outcome);
+        let waiting = &self.locks.waiting;
+        let own = waiting.waits.wait_of(owner, db)?;
+        let is_to_end = || waiting.is_to_end(own).then_some(State::SentAway);
+        if let Some(outcome) = waiting.outcome_if_over(own, self.turn.now).or_else(is_to_end) {
+            self.locks.outcomes().end_wait(own, outcome);
             return None;
         }
         // An owner that asks for its place in time has done so, also if the key is no lock just now.
-        if matches!(request.patience, Patience::Place(_))
-            && self.waiting.waits.is_place(own)
-            && self.waiting.waits.is_waiting(own)
-            && self.waiting.waits.is_for(own, names, request)
+        if matches!(self.request.patience, Patience::Place(_))
+            && waiting.waits.is_place(own)
+            && waiting.waits.is_waiting(own)
+            && waiting.waits.is_for(own, self.names, self.request)
         {
-            self.waiting.take_over(own, request, tell(turn, request));
+            self.take_over_as_it_is(own);
         }
         Some(own)
     }
 
-    /// Lets a request wait that can't be granted now: by its owner's own wait, if that is for the same.
-    pub(in crate::lock) fn wait(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (names, parts): (&[NameRef<'_>], &[Part<'_>]),
-        request: &Request<'_>,
-        own: Option<Ticket>,
-    ) -> Result<Acquired, Refusal> {
-        if let Some(unheard) = self.unheard(parts, request) {
+    /// Lets the request wait, which can't be granted now: by its owner's own wait, if that is for the same.
+    pub(super) fn wait(&mut self, parts: &[Part<'_>]) -> Result<Acquired, Refusal> {
+        if let Some(unheard) = self.unheard(parts) {
             return Err(unheard);
         }
-        let waiter = own.and_then(|own| self.waiting.waits.get(own));
-        if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(names)) {
+        let waits = &self.locks.waiting.waits;
+        let waiter = self.own.and_then(|own| waits.get(own));
+        if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(self.names)) {
             return Err(Refusal::OneWait(Rc::clone(&waiter.names)));
         }
-        if let Some(own) = own.filter(|&own| self.waiting.waits.is_for(own, names, request)) {
-            return self.take_over(turn, own, names, request);
+        if let Some(own) = self.own.filter(|&own| waits.is_for(own, self.names, self.request)) {
+            return self.take_over(own);
         }
-        let ticket = self.enroll(turn, (names, parts), request, own)?;
-        if let Some(own) = own {
-            self.outcomes().give_way(own);
+        let ticket = self.enroll(parts)?;
+        if let Some(own) = self.own {
+            self.locks.outcomes().give_way(own);
         }
-        Ok(self.waiting.waits_by(ticket, ticket))
+        Ok(self.locks.waiting.waits_by(ticket, ticket))
     }
 
-    /// Refuses a request for a lock that its owner was granted, and may still hear of.
-    pub(in crate::lock) fn unheard(
-        &self,
-        parts: &[Part<'_>],
-        request: &Request<'_>,
-    ) -> Option<Refusal> {
+    /// Refuses the request if it is for a lock that its owner was granted, and may still hear of.
+    pub(super) fn unheard(&self, parts: &[Part<'_>]) -> Option<Refusal> {
         let is_unheard = |part: &&Part<'_>| {
             let Fit::Held { hold, .. } = part.fit else {
                 return false;
             };
-            let entry = self.holds.entry(part.name, request.terms.owner, hold);
+            let entry = self.locks.holds.entry(part.name, self.request.terms.owner, hold);
             entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
         };
         let unheard = parts.iter().find(is_unheard);
@@ -103,38 +92,52 @@ impl Locks {
 
     /// Has the request take over its owner's wait for the same locks in the same mode. A place that sleeps wakes, unless
     /// it would wait for itself then.
-    fn take_over(
-        &mut self,
-        turn: &mut Turn<'_>,
-        own: Ticket,
-        names: &[NameRef<'_>],
-        request: &Request<'_>,
-    ) -> Result<Acquired, Refusal> {
-        let asks_for_place = matches!(request.patience, Patience::Place(_));
-        if !self.waiting.waits.is_waiting(own) {
-            let found = self.wake(turn, own);
-            self.refuse_deadlock(found)?;
+    fn take_over(&mut self, own: Ticket) -> Result<Acquired, Refusal> {
+        let asks_for_place = matches!(self.request.patience, Patience::Place(_));
+        if !self.locks.waiting.waits.is_waiting(own) {
+            let found = self.locks.wake(self.turn, own);
+            refuse_deadlock(&mut self.locks.counts, found)?;
             if asks_for_place {
-                self.waiting.take_over(own, request, tell(turn, request));
+                self.take_over_as_it_is(own);
             }
             // Where it stands it may be served.
-            for &name in names {
-                self.settle_queue(turn, name);
+            for &name in self.names {
+                self.locks.settle_queue(self.turn, name);
             }
-            if !self.waiting.waits.is_waiting(own) {
-                return self.acquire(turn, names, request);
+            if !self.locks.waiting.waits.is_waiting(own) {
+                return self.acquire();
             }
         }
         // A place that is asked for once more has been kept already.
-        if asks_for_place && self.waiting.waits.is_place(own) {
-            return Ok(self.waiting.waits_by(own, own));
+        if asks_for_place && self.locks.waiting.waits.is_place(own) {
+            return Ok(self.locks.waiting.waits_by(own, own));
         }
-        let replaced = self.waiting.waits.replace_client(own);
-        self.outbox.to_reply.extend(replaced);
-        let handle = self.waiting.take_over(own, request, tell(turn, request));
-        Ok(self.waiting.waits_by(own, handle))
+        let replaced = self.locks.waiting.waits.replace_client(own);
+        self.locks.outbox.to_reply.extend(replaced);
+        let handle = self.take_over_as_it_is(own);
+        Ok(self.locks.waiting.waits_by(own, handle))
     }
 
+    /// The same of a wait that does not sleep. Returns the handle of the client that is to be blocked, if one is.
+    fn take_over_as_it_is(&mut self, own: Ticket) -> Ticket {
+        let tell = self.tell();
+        self.locks.waiting.take_over(own, self.request, tell)
+    }
+
+    /// Until when the request waits, if not indefinitely, and how its owner hears of the grant.
+    pub(super) fn tell(&mut self) -> (Option<Ms>, Tell) {
+        match self.request.patience {
+            Patience::Place(lease) => {
+                let place = Place::new(&lease, self.turn.keys.asker(lease.command));
+                (Some(self.turn.now.plus(lease.length)), Tell::Place(Box::new(place)))
+            }
+            Patience::Until(until) => (Some(until), Tell::Client(Reply::Due)),
+            Patience::Try | Patience::Forever => (None, Tell::Client(Reply::Due)),
+        }
+    }
+}
+
+impl Locks {
     /// A place whose owner waits for other locks, or has come to hold one of its own otherwise, is over. Returns whether
     /// this one is.
     pub(in crate::lock) fn end_if_its_owner_goes_on(
@@ -157,17 +160,5 @@ impl Locks {
             self.outcomes().end_wait(ticket, State::Withdrawn);
         }
         is_over
-    }
-}
-
-/// Until when a request waits, if not indefinitely, and how it hears of its grant.
-pub(in crate::lock) fn tell(turn: &mut Turn<'_>, request: &Request<'_>) -> (Option<Ms>, Tell) {
-    match request.patience {
-        Patience::Place(lease) => {
-            let place = Place::new(&lease, turn.keys.asker(lease.command));
-            (Some(turn.now.plus(lease.length)), Tell::Place(Box::new(place)))
-        }
-        Patience::Until(until) => (Some(until), Tell::Client(Reply::Due)),
-        Patience::Try | Patience::Forever => (None, Tell::Client(Reply::Due)),
     }
 }

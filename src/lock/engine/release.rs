@@ -1,10 +1,11 @@
 //! Releasing: a hold ends, and the lock is handed to the next waiter.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -17,13 +18,13 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
-        self.meet(turn, name);
-        self.withdraw(turn, &[name], owner, &mut withdrawn);
+        self.records(turn, name).meet();
+        self.outcomes().withdraw(turn, &[name], owner, &mut withdrawn);
         self.release_after(turn, name, owner, withdrawn == [true])
     }
 
-    /// Ends this owner's hold, and returns whether there was one that it had been told of. Its requests for
-    /// the lock must have been withdrawn; `withdrawn` says whether there were any.
+    /// Ends this owner's hold, and returns whether there was one that it knew of. Its requests for the lock must have
+    /// been withdrawn; `withdrawn` says whether there were any.
     fn release_after(
         &mut self,
         turn: &mut Turn<'_>,
@@ -31,51 +32,27 @@ impl Locks {
         owner: &[u8],
         withdrawn: bool,
     ) -> Result<bool, NotALock> {
-        let held = match self.holds.open_to_release(turn, name, owner) {
-            Ok(Some(held)) => held,
-            not_held => {
-                self.settle_queue(turn, name);
-                self.forget_unheard(name, owner);
-                not_held?;
-                // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
-                // knew of its grant.
-                if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
-                    count(&mut self.counts.release_refused, 1);
-                }
-                return Ok(false);
-            }
-        };
-        let (hold, is_only_one) = held;
-        let told = self.is_told(name, owner, hold);
-        turn.keys.announce(name, LockEvent::Released);
-        let ended = if is_only_one {
-            self.pass_on(turn, name, owner)
-        } else {
-            self.end_hold(turn, name, owner, hold)
-        };
-        let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
-        count(counter, ended.as_ref().is_some_and(Entry::is_counted));
-        if !self.waiting.waits.listed.classes.are_none()
-            && told
-            && let Some(ended) = ended
-        {
-            let lasted = turn.now.ms().saturating_sub(ended.since);
-            (self.waiting.waits.listed.classes).count_released(name.key, lasted);
+        // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
+        let may_be_unheard = !self.offers.returns.is_empty();
+        let held = self.holds.open_to_release(turn, name, owner);
+        if let Ok(Some(held)) = held {
+            let told = self.records(turn, name).release(owner, held, may_be_unheard);
+            self.count_out(name, owner);
+            self.settle_queue(turn, name);
+            return Ok(told);
         }
-        Ok(told)
-    }
-
-    /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
-    /// would be taken for a hold that another client writes in this owner's name later.
-    fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        if self.offers.returns.is_empty() {
-            return;
+        self.settle_queue(turn, name);
+        let mut records = self.records(turn, name);
+        if may_be_unheard {
+            records.forget_unheard(owner);
         }
-        let ledger = self.holds.ledger(name.db);
-        let entry = ledger.of(name.key, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(name.key, owner);
+        held?;
+        // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
+        // knew of its grant.
+        if !withdrawn && records.record_comeback(owner, Comeback::Release) {
+            count(&mut records.journal.counts.release_refused, 1);
         }
+        Ok(false)
     }
 
     /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
@@ -87,16 +64,18 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         let mut withdrawn = vec![false; names.len()];
         for &name in names {
-            self.meet(turn, name);
+            self.records(turn, name).meet();
         }
-        self.withdraw(turn, names, owner, &mut withdrawn);
+        self.outcomes().withdraw(turn, names, owner, &mut withdrawn);
         // Settled only now, since a waiter that has moved up may have been withdrawn next.
         if withdrawn.contains(&true) {
             self.settle_moved_up(turn);
         }
         for &name in names {
             if self.holds.is_no_lock(turn, name) {
-                self.forget_unheard(name, owner);
+                if !self.offers.returns.is_empty() {
+                    self.records(turn, name).forget_unheard(owner);
+                }
                 return Err(NotALock);
             }
         }
@@ -106,5 +85,63 @@ impl Locks {
             released = released.saturating_add(is_released.into());
         }
         Ok(released)
+    }
+}
+
+impl Records<'_, '_> {
+    /// Ends this owner's hold, which is in the key, and returns whether the owner knew of it. `is_only_one` says that no
+    /// other share is in the key or remembered.
+    #[inline]
+    fn release(
+        &mut self,
+        owner: &[u8],
+        (hold, is_only_one): (Hold, bool),
+        may_be_unheard: bool,
+    ) -> bool {
+        let entry = may_be_unheard.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        let told = entry.is_none_or(|entry| !entry.delivery.is_unheard());
+        self.turn.keys.announce(self.name, LockEvent::Released);
+        let ended = match is_only_one {
+            true => self.remove_last(owner),
+            false => self.remove_hold(owner, hold),
+        };
+        let Counts { released, undelivered, .. } = &mut *self.journal.counts;
+        let counter = if told { released } else { undelivered };
+        count(counter, ended.as_ref().is_some_and(Entry::is_counted));
+        if told && let Some(ended) = ended {
+            let lasted = self.turn.now.ms().saturating_sub(ended.since);
+            self.journal.classes.count_released(self.name.key, lasted);
+        }
+        told
+    }
+
+    /// Takes this owner's hold out of the key, and returns what was remembered of it.
+    pub(super) fn remove_hold(&mut self, owner: &[u8], hold: Hold) -> Option<Entry> {
+        if hold == Hold::Shared {
+            self.make_room();
+            if self.holds.state(self.turn, self.name).holders() > 1 {
+                self.turn.keys.unshare(self.name, owner);
+                let ended = self.holds.ledger(self.name.db).remove(self.name.key, owner);
+                return ended.map(|former| former.entry);
+            }
+        }
+        self.remove_last(owner)
+    }
+
+    /// Ends the last holds that are in the key, and returns what was remembered of this owner's.
+    #[inline]
+    fn remove_last(&mut self, owner: &[u8]) -> Option<Entry> {
+        self.turn.keys.remove(self.name);
+        self.holds.ledger(self.name.db).forget(self.name.key, owner)
+    }
+
+    /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
+    /// would be taken for a hold that another client writes in this owner's name later.
+    fn forget_unheard(&mut self, owner: &[u8]) {
+        let ledger = self.holds.ledger(self.name.db);
+        let entry = ledger.of(self.name.key, owner, Hold::Exclusive);
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
+            ledger.forget(self.name.key, owner);
+        }
     }
 }

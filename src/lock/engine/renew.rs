@@ -1,6 +1,7 @@
 //! Renewing: holds get a new end.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::records::Records;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
@@ -18,14 +19,15 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
-            self.meet(turn, name);
+            self.records(turn, name).meet();
             self.settle_queue(turn, name);
         }
         let mut held = true;
         for &name in names {
-            let hold = self.holds.hold_of(turn, name, owner)?;
+            let mut records = self.records(turn, name);
+            let hold = records.holds.hold_of(records.turn, name, owner)?;
             if hold.is_none() {
-                self.record_comeback(turn, name, owner, Comeback::Renew);
+                records.record_comeback(owner, Comeback::Renew);
             }
             held &= hold.is_some();
         }
@@ -44,20 +46,26 @@ impl Locks {
         for &name in names {
             if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
                 // Renewing claims the grants of places.
-                if let Some(place) = self.claim_at(name, owner, hold) {
+                if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
                     self.outcomes().end_claimed(place);
                 }
-                if hold == Hold::Shared {
-                    let lost = self.holds.make_room(turn, name);
-                    self.record_ended(turn, name, lost);
-                }
-                turn.prolong(name, owner, hold, deadline);
-                self.mark_told(turn, name, owner, (hold, until));
-                self.holds.set_end(name, owner, hold, deadline, turn.now);
-                turn.keys.announce(name, LockEvent::Renewed);
+                self.records(turn, name).renew(owner, (hold, until), deadline);
                 self.settle_queue(turn, name);
             }
         }
         Ok(true)
+    }
+}
+
+impl Records<'_, '_> {
+    /// Lets this owner's hold end at this time.
+    fn renew(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>), deadline: Ms) {
+        if hold == Hold::Shared {
+            self.make_room();
+        }
+        self.turn.prolong(self.name, owner, hold, deadline);
+        self.mark_told(owner, (hold, until));
+        self.holds.set_end(self.name, owner, hold, deadline, self.turn.now);
+        self.turn.keys.announce(self.name, LockEvent::Renewed);
     }
 }

@@ -22,7 +22,7 @@ impl<'l> Outcomes<'l> {
     /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
     pub fn outcome(self, handle: Ticket) -> Option<WaitOutcome<'l>> {
         let Self { waiting, counts, .. } = self;
-        if let Some(is_to_be_told) = waiting.waits.handles.tell_replaced(handle) {
+        if let Some(is_to_be_told) = waiting.waits.tell_replaced(handle) {
             return is_to_be_told.then_some(WaitOutcome::Replaced);
         }
         let ticket = waiting.waits.wait_of_client(handle)?;
@@ -60,7 +60,7 @@ impl<'l> Outcomes<'l> {
         let ticket = self.waiting.waits.wait_of_client(handle);
         let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
         let decided = waiter.is_some_and(|waiter| waiter.state() != State::Waiting)
-            || self.waiting.waits.handles.is_replaced(handle);
+            || self.waiting.waits.is_replaced(handle);
         if decided {
             self.outbox.to_reply.push(handle);
         }
@@ -71,7 +71,7 @@ impl<'l> Outcomes<'l> {
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, handle: Ticket, end: End) {
         // What becomes of a client that was replaced does not touch the wait.
-        if self.waiting.waits.handles.forget_replaced(handle) {
+        if self.waiting.waits.forget_replaced(handle) {
             return;
         }
         let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
@@ -142,6 +142,11 @@ impl<'l> Outcomes<'l> {
         any
     }
 
+    /// A message to the owner of a place has been published.
+    pub fn published(self) {
+        count(&mut self.counts.notified, 1);
+    }
+
     /// Ends the wait of a client that can't be blocked after all, and counts it as busy, like a request that does
     /// not wait.
     pub fn cannot_wait(&mut self, handle: Ticket) {
@@ -151,7 +156,7 @@ impl<'l> Outcomes<'l> {
 
     /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
     pub fn forget_client(&mut self, handle: Ticket) {
-        if !self.waiting.waits.handles.forget_replaced(handle)
+        if !self.waiting.waits.forget_replaced(handle)
             && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
         {
             self.give_up(ticket);

@@ -1,9 +1,13 @@
 //! Reports on locks: their holders and waiters. They write no key.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::holds::Holds;
 use crate::lock::keyspace::Glance;
 use crate::lock::lock::LockState;
+use crate::lock::log::LossLog;
+use crate::lock::log::line::Line;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now};
 use crate::lock::{QueuedWaiter, WaitingGroup};
 
@@ -49,9 +53,32 @@ pub struct Grant {
     pub client: u64,
 }
 
+/// The present holder of a lock that another owner has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderNow {
+    /// The owner; of a shared lock, the first of its holders.
+    pub owner: Vec<u8>,
+    /// Its fencing token, if this server granted it.
+    pub fence: Option<Fence>,
+}
+
+/// What reports are made from. Of holds it is noted only that a key has expired too early.
+pub struct Reports<'l> {
+    holds: &'l mut Holds,
+    waiting: &'l Waiting,
+    log: &'l LossLog,
+}
+
 impl Locks {
-    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter. It lists at most so many of each,
-    /// and counts all.
+    pub fn reports(&mut self) -> Reports<'_> {
+        let Self { holds, waiting, log, .. } = self;
+        Reports { holds, waiting, log }
+    }
+}
+
+impl Reports<'_> {
+    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter. It lists at most `most` holders
+    /// and waiters, and counts all.
     pub fn report(
         &mut self,
         turn: &mut Turn<'_>,
@@ -69,8 +96,8 @@ impl Locks {
             .map(|(&(ref owner, deadline), &hold)| {
                 let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
-                let claim = entry.and_then(|entry| self.claim_of(&entry));
-                let place = claim.and_then(|ticket| self.waiting.waits.get(ticket)?.lease());
+                let offered = entry.and_then(|entry| entry.delivery.offered_to());
+                let place = offered.and_then(|ticket| self.waiting.waits.get(ticket)?.lease());
                 Holder {
                     left: left_until(deadline, now),
                     grant: entry.and_then(|entry| {
@@ -107,6 +134,26 @@ impl Locks {
                 (all && self.holds.ends(turn, name)) || self.holds.know_holder(turn, name)
             }
         }
+    }
+
+    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
+    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+        let log = self.log;
+        let with_holder = |line: &Line| (line.clone(), self.holder_now(turn, line));
+        log.newest().take(most).map(with_holder).collect()
+    }
+
+    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
+        let (about, _) = line.lost.as_ref()?;
+        let (db, key) = (line.db?, about.key.whole()?);
+        let name = NameRef { db, key };
+        let hold = self.holds.state(turn, name).hold()?;
+        let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
+        let entry = self.holds.entry(name, owner.bytes(), hold);
+        Some(HolderNow {
+            owner: owner.bytes().to_vec(),
+            fence: entry.and_then(|entry| entry.fence()),
+        })
     }
 }
 

@@ -26,7 +26,7 @@ impl Locks {
             self.offers.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        self.meet(turn, name);
+        self.records(turn, name).meet();
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
@@ -34,7 +34,7 @@ impl Locks {
         let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
             return;
         };
-        if !self.may_write(turn, name) {
+        if !self.records(turn, name).may_write() {
             let again = turn.now.plus(PAUSE);
             self.offers.returns.insert((again, given_back));
             return;
@@ -45,8 +45,9 @@ impl Locks {
             Reason::Disconnected
         };
         let lost = std::slice::from_ref(&former);
-        self.record_lost(name, reason, lost, turn.now);
+        self.records(turn, name).journal.record_lost(reason, lost);
         turn.keys.announce(name, LockEvent::Released);
-        self.end_hold(turn, name, owner, hold);
+        self.records(turn, name).remove_hold(owner, hold);
+        self.settle_queue(turn, name);
     }
 }

@@ -31,6 +31,6 @@ impl Locks {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }
         }
-        self.counts.note_waiting(self.waiting.waits.listed.count_waiting());
+        self.counts.note_waiting(self.waiting.waits.count_waiting());
     }
 }

@@ -42,7 +42,7 @@ impl Locks {
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting.waits.listed.first_client().is_some();
+        let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
         if sends_away
             || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
@@ -51,7 +51,7 @@ impl Locks {
         {
             return Some(0);
         }
-        let time_up = self.waiting.waits.listed.next_time_up().map(|(until, _)| until);
+        let time_up = self.waiting.waits.next_time_up().map(|(until, _)| until);
         let look = (self.waiting.waits.has_places()).then(|| self.waiting.places.next_look());
         let time_up = earlier(time_up, look);
         let writes = if self.waiting.queues.has_noted() {
@@ -87,7 +87,7 @@ impl Locks {
         self.outcomes().send_some_away(&mut turn.budget);
         self.see_to_places(turn);
         while !turn.budget.is_spent()
-            && let Some((until, ticket)) = self.waiting.waits.listed.next_time_up()
+            && let Some((until, ticket)) = self.waiting.waits.next_time_up()
             && until <= turn.now.ms()
         {
             turn.budget.draw(self.waiting.waits.reply_cost(ticket));

@@ -5,60 +5,46 @@ use std::collections::BTreeSet;
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
+use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::own_wait::tell;
 use crate::lock::fence::FencingClock;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Acquired, Name, NameRef, Refusal, Request, Ticket};
+use crate::lock::words::{Name, Refusal, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
 
-impl Locks {
-    /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is the wait
-    /// that its owner gives up for it: it is judged as if that were gone.
-    pub(in crate::lock) fn enroll(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (names, parts): (&[NameRef<'_>], &[Part<'_>]),
-        request: &Request<'_>,
-        instead_of: Option<Ticket>,
-    ) -> Result<Ticket, Refusal> {
+impl Acquire<'_, '_> {
+    /// Lets the request join the end of each of its queues, unless it would wait for itself. Its owner gives up its own
+    /// wait for it: the request is judged as if that were gone.
+    pub(super) fn enroll(&mut self, parts: &[Part<'_>]) -> Result<Ticket, Refusal> {
+        let (names, own) = (self.names, self.own);
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
         let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
-        self.waiting.check_room(names, &mut shut, request, instead_of, &self.limits)?;
-        let ticket = self.waiting.enroll(request, names, turn.now, tell(turn, request));
+        let Locks { waiting, limits, .. } = &mut *self.locks;
+        waiting.check_room(names, &mut shut, self.request, own, limits)?;
+        let tell = self.tell();
+        let ticket = self.locks.waiting.enroll(self.request, names, self.turn.now, tell);
         for &name in names {
-            // Others have been settled in this turn, but may not have been fair.
-            let is_new = |queue: &Queue| queue.len() == 1 || request.terms.mode.is_fair();
-            if self.waiting.queues.get(name).is_some_and(is_new) {
-                self.take_stock(turn, name);
+            // Other queues have been settled in this turn, but may not have been fair.
+            if self.locks.waiting.queues.len_of(name, None) == 1 || self.group.is_some() {
+                self.locks.settling(self.turn, name).take_stock();
             }
         }
-        let found = self.deadlock_now(turn, ticket, instead_of);
-        if let Err(refusal) = self.refuse_deadlock(found) {
-            self.outcomes().give_up(ticket);
+        let found = self.locks.deadlock_now(self.turn, ticket, own);
+        if let Err(refusal) = refuse_deadlock(&mut self.locks.counts, found) {
+            self.locks.outcomes().give_up(ticket);
             return Err(refusal);
         }
-        self.counts.note_waiting(self.waiting.waits.listed.count_waiting());
+        self.locks.counts.note_waiting(self.locks.waiting.waits.count_waiting());
         Ok(ticket)
     }
+}
 
-    /// Refuses a request that would wait for itself.
-    pub(in crate::lock) fn refuse_deadlock(
-        &mut self,
-        found: Result<Option<Deadlock>, TooLong>,
-    ) -> Result<(), Refusal> {
-        found?.map_or(Ok(()), |deadlock| {
-            count(&mut self.counts.deadlocks, 1);
-            Err(Refusal::Deadlock(deadlock))
-        })
-    }
-
+impl Locks {
     /// Wakes a place that sleeps. If it would wait for itself then, it goes on sleeping, with the lease that it has.
     pub(in crate::lock) fn wake(
         &mut self,
@@ -75,7 +61,7 @@ impl Locks {
 
     /// Returns the deadlock that this waiter closes, which has just come or woken, if any; as if `without` were gone. The
     /// keys on the way are looked at again, since other clients may have written them: only those of its own database and
-    /// slot, because a command can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
+    /// slot, because a command can't read others, and no more of them than [`MOST_LOOKS`].
     fn deadlock_now(
         &mut self,
         turn: &mut Turn<'_>,
@@ -118,7 +104,7 @@ impl Locks {
             for name in &anew {
                 // What others have written may not have been heard of. What has been seen now is acted on later.
                 self.waiting.queues.note(name.clone());
-                self.take_stock(turn, name.borrow());
+                self.settling(turn, name.borrow()).take_stock();
                 self.waiting.queues.note(name.clone());
             }
             if anew.is_empty() {
@@ -126,10 +112,15 @@ impl Locks {
             }
         }
     }
+}
 
-    /// Counts a request that does not wait, and returns its outcome.
-    pub(in crate::lock) fn count_busy(&mut self) -> Acquired {
-        count(&mut self.counts.busy, 1);
-        Acquired::Busy
-    }
+/// Refuses a request that would wait for itself.
+pub(super) fn refuse_deadlock(
+    counts: &mut Counts,
+    found: Result<Option<Deadlock>, TooLong>,
+) -> Result<(), Refusal> {
+    found?.map_or(Ok(()), |deadlock| {
+        count(&mut counts.deadlocks, 1);
+        Err(Refusal::Deadlock(deadlock))
+    })
 }

@@ -1,15 +1,15 @@
 //! RELEASE withdraws its owner's requests for the lock, whatever state they are in.
 
-use crate::lock::engine::locks::Locks;
+use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Hold, NameRef};
+use crate::lock::words::NameRef;
 
-impl Locks {
+impl Outcomes<'_> {
     /// Withdraws all requests of this owner for these locks: those that wait, and those that were granted
     /// and have yet to be replied to. Their clients get nil. Sets `withdrawn` for each lock that had any.
     #[inline]
-    pub(in crate::lock) fn withdraw(
+    pub(super) fn withdraw(
         &mut self,
         turn: &mut Turn<'_>,
         names: &[NameRef<'_>],
@@ -31,23 +31,11 @@ impl Locks {
                 }
             }
             if is_for_any {
-                moved_up.extend(self.outcomes().decide(ticket, State::Withdrawn));
+                moved_up.extend(self.decide(ticket, State::Withdrawn));
             }
         }
         // A waiter that has moved up may have been withdrawn next, and its queue have closed.
         moved_up.retain(|name| self.waiting.queues.contains(name.borrow()));
         turn.settling.extend(moved_up);
-    }
-
-    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock?
-    #[inline]
-    pub(in crate::lock) fn is_told(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
-        // A grant that was not delivered is among the returns, unless another request of this owner may
-        // still be told of it.
-        if self.offers.returns.is_empty() {
-            return true;
-        }
-        let entry = self.holds.entry(name, owner, hold);
-        entry.is_none_or(|entry| !entry.delivery.is_unheard())
     }
 }

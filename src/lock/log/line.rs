@@ -109,11 +109,11 @@ pub struct About {
 /// What is known of a hold that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostHold {
-    /// Its fencing number, if this server granted it.
+    /// Its fencing token, if this server granted it.
     pub fence: Option<Fence>,
     /// Whether the lock was held exclusively or shared.
     pub hold: Hold,
-    /// When it was granted, if it has a fencing number; or else when this server first saw it.
+    /// When it was granted, if it has a fencing token; or else when this server first saw it.
     pub since: Ms,
     /// When it ended, if that is known.
     pub ended: Option<Ms>,

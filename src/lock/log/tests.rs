@@ -9,7 +9,7 @@ fn at(ms: Ms) -> Now {
     Now::from_micros(ms * 1000)
 }
 
-/// This owner loses its hold with this fencing number at this time.
+/// This owner loses its hold with this fencing token at this time.
 fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64, ms: Ms) {
     let hold = LostHold {
         fence: Some(fence),

@@ -102,7 +102,7 @@ impl Classes {
         }
     }
 
-    /// A hold was granted after a wait of so many microseconds.
+    /// A hold was granted after a wait that took this long.
     pub fn count_wait(&mut self, key: &[u8], micros: u64) {
         if let Some(class) = self.of(key) {
             count(&mut class.waits, 1);
@@ -134,7 +134,7 @@ impl Classes {
         }
     }
 
-    /// So many holds were lost for this reason.
+    /// This many holds were lost for this reason.
     pub fn count_lost(&mut self, key: &[u8], reason: Reason, holds: usize, lasted: Option<Ms>) {
         if let Some(class) = self.of(key) {
             if let Some(lost) = class.lost.get_mut(reason as usize) {

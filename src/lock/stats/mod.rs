@@ -41,7 +41,7 @@ pub struct Counts {
     pub waiters_peak: u64,
     /// Holds that were not claimed in time.
     pub unclaimed: u64,
-    /// Places whose owners did not ask again in time.
+    /// Places whose owners did not retry in time.
     pub places_lapsed: u64,
     pub notified: u64,
     /// How long requests waited that were then granted.

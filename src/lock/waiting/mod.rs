@@ -16,6 +16,7 @@ pub mod waits;
 
 use std::rc::Rc;
 
+use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::place::Places;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
@@ -30,11 +31,18 @@ pub struct Waiting {
     pub waits: Waits,
     pub queues: Queues,
     pub places: Places,
+    /// What is counted by classes of keys.
+    pub classes: Classes,
 }
 
 impl Waiting {
     pub fn new(secret: Secret) -> Self {
-        Self { waits: Waits::new(secret), queues: Queues::new(secret), places: Places::default() }
+        Self {
+            waits: Waits::new(secret),
+            queues: Queues::new(secret),
+            places: Places::default(),
+            classes: Classes::default(),
+        }
     }
 
     /// Checks that this request may wait in the queues of all of these locks, after its owner has given up `instead_of`;
@@ -69,8 +77,8 @@ impl Waiting {
         // A place may fall asleep, and no more entries may sleep than may wait.
         let sleeps = matches!(request.patience, Patience::Place(_));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
-        let is_full = is_over(self.waits.listed.entries().saturating_sub(given_up))
-            || (sleeps && is_over(self.waits.listed.entries_asleep()))
+        let is_full = is_over(self.waits.entries().saturating_sub(given_up))
+            || (sleeps && is_over(self.waits.entries_asleep()))
             || (limits.max_waiters > 0
                 && names.iter().any(|&name| before(name, None) >= limits.max_waiters));
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
@@ -91,6 +99,7 @@ impl Waiting {
         let print = self.waits.print_of(request.terms.owner);
         let waiter = Waiter::new(request, print, names, (until, now), tell);
         self.places.tie(ticket, &waiter);
+        self.classes.count_joined(&waiter.names, ticket);
         self.waits.insert(ticket, waiter);
         ticket
     }
@@ -119,6 +128,7 @@ impl Waiting {
         let Some((State::Waiting, names)) = self.waits.set_state(ticket, outcome) else {
             return Vec::new();
         };
+        self.classes.count_left(&names, ticket);
         let is_granted = matches!(outcome, State::Granted(_));
         let names = names.iter().filter(|name| self.leave(name, ticket, is_granted) && !is_granted);
         names.cloned().collect()
@@ -141,6 +151,7 @@ impl Waiting {
         {
             let group = self.waits.fair_group(&waiter.owner, waiter.mode);
             self.queues.wake(&names, ticket, (waiter.mode, group));
+            self.classes.count_joined(&names, ticket);
         }
     }
 
@@ -148,6 +159,9 @@ impl Waiting {
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         self.places.untie(ticket, &waiter);
+        if waiter.state() == State::Waiting {
+            self.classes.count_left(&waiter.names, ticket);
+        }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
         let moved_up =
             stands.iter().filter(|name| self.leave(name, ticket, false)).cloned().collect();
@@ -229,7 +243,12 @@ impl Waiting {
 
     /// Is any waiter still to be sent away?
     pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.waits.listed.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
+        self.waits.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
+    }
+
+    /// Counts by these patterns of keys from now on.
+    pub fn set_classes<'p>(&mut self, patterns: impl Iterator<Item = &'p [u8]>, fits: Fits) {
+        self.classes.set(patterns, fits, self.waits.last_ticket());
     }
 
     /// Prints all parts, to be compared.

@@ -24,7 +24,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     for key in found.texts_at(&[1]) {
         let turn = &mut Turn::new(&mut keys, now);
         let name = NameRef { db, key };
-        if module.change(|locks| locks.lists(turn, name, all)) == Ok(true) {
+        if module.change(|locks| locks.reports().lists(turn, name, all)) == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }

@@ -5,9 +5,18 @@ use super::*;
 /// Each with the words that follow the ttl, and the error; nothing is changed by any.
 const WRONG: [(&str, &str); 21] = [
     ("QUEUE", "ERR syntax error: QUEUE needs the milliseconds for which the place is kept"),
-    ("QUEUE 0", "ERR lease must be 1 to 60000 milliseconds"),
-    ("QUEUE -1", "ERR lease must be 1 to 60000 milliseconds"),
-    ("QUEUE 60001", "ERR lease must be 1 to 60000 milliseconds"),
+    (
+        "QUEUE 0",
+        "ERR lease must be 1 to 60000 milliseconds (lock.max-place-ttl): the time after QUEUE is \"0\"",
+    ),
+    (
+        "QUEUE -1",
+        "ERR lease must be 1 to 60000 milliseconds (lock.max-place-ttl): the time after QUEUE is \"-1\"",
+    ),
+    (
+        "QUEUE 60001",
+        "ERR lease must be 1 to 60000 milliseconds (lock.max-place-ttl): the time after QUEUE is \"60001\"",
+    ),
     ("QUEUE soon", "ERR value is not an integer or out of range: the time after QUEUE is \"soon\""),
     ("QUEUE 1.5", "ERR value is not an integer or out of range: the time after QUEUE is \"1.5\""),
     (
@@ -122,7 +131,7 @@ fn an_operator_says_how_long_a_lease_may_be() {
         cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", lease)
     };
     ask("7", 7).fence();
-    assert!(ask("7", 8).is_error("ERR lease must be 1 to 7 milliseconds"));
+    assert!(ask("7", 8).is_error("ERR lease must be 1 to 7 milliseconds (lock.max-place-ttl)"));
     ask("0", 60_001).fence();
     ask("0", 1 << 52).fence();
     let too_far = ask("0", 1 << 53);

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 /// Now.
 pub fn now() -> Duration {
-    // Linux has had it since 2.6.39; without a clock there is no telling when a hold ends.
+    // Linux has had it since 2.6.39; without a clock we can't say when a hold ends.
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
     time.map_or(Duration::MAX, Duration::from)
 }
 
-/// Rings at a time of that clock: at once if the machine has slept past it.
+/// Rings at a time by that clock; immediately if the machine has slept past it.
 pub struct Alarm(Arc<TimerFd>);
 
 impl Alarm {
-    /// It is not set yet. `ring` runs on a thread of its own, until it returns false.
+    /// Not set yet. `ring` runs on its own thread, until it returns false.
     pub fn start(mut ring: impl FnMut(&Alarm) -> bool + Send + 'static) -> io::Result<Alarm> {
         let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC)?;
         let timer = Arc::new(timer);
@@ -29,9 +29,9 @@ impl Alarm {
         Ok(alarm)
     }
 
-    /// Rings then, and not when it was to ring before.
+    /// Rings then; an earlier setting is forgotten.
     pub fn set(&self, at: Duration) {
-        let at = at.max(Duration::from_nanos(1)); // nothing would be: never
+        let at = at.max(Duration::from_nanos(1)); // zero would unset it
         let once = Expiration::OneShot(TimeSpec::from_duration(at));
         _ = self.0.set(once, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
     }

@@ -23,13 +23,13 @@ use std::time::Duration;
 
 /// This very program, also if another has been installed in its place since.
 const OURSELVES: &str = "/proc/self/exe";
-/// How long the keeper may take for its last word. It tries for two seconds.
+/// How long to wait for the keeper's last report. It tries for two seconds.
 const LAST_WORD: Duration = Duration::from_secs(3);
-/// How long what a command leaves may take to end by itself.
+/// How long processes that the command leaves behind may take to end by themselves.
 const DYING: Duration = Duration::from_millis(100);
-/// How late the alarm may be until it seems that we were stopped.
+/// An alarm that is later than this means that we were stopped.
 const LATE: Duration = Duration::from_millis(50);
-/// How long the keeper may take then to say that the lock was renewed meanwhile.
+/// How long the keeper then has to report that the lock was renewed meanwhile.
 const MOMENT: Duration = Duration::from_millis(500);
 
 enum Event {
@@ -48,7 +48,7 @@ pub fn run(options: &Options, words: &[OsString]) -> io::Result<u8> {
     let (send, events) = channel();
     let hears = send.clone();
     signals::listen(move |signal| hears.send(Event::Signal(signal)).is_ok())?;
-    // What the command's processes leave behind comes to us, and is still one of its processes.
+    // Orphans among the command's processes become our children, so we still find them.
     nix::sys::prctl::set_child_subreaper(true)?;
     let rings = send.clone();
     let alarm = Alarm::start(move |_| rings.send(Event::Alarm).is_ok())?;
@@ -60,7 +60,7 @@ pub fn run(options: &Options, words: &[OsString]) -> io::Result<u8> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // No signal of a terminal reaches it.
+        // Out of reach of the terminal's signals.
         .process_group(0)
         .spawn()?;
     read_news(&mut keeper, send);
@@ -117,13 +117,13 @@ struct Front<'a> {
     tree: Tree,
     /// When the hold ends unless it is renewed.
     ends: Duration,
-    /// When the alarm is to ring.
+    /// When the alarm is set to ring.
     rings: Option<Duration>,
-    /// When the lock was found to be lost.
+    /// When we found that the lock was lost.
     lost: Option<Duration>,
-    /// Has it had its `TERM`?
+    /// Was `TERM` sent?
     is_asked_to_end: bool,
-    /// Of the command.
+    /// The command's exit status, once it has ended.
     status: Option<u8>,
 }
 
@@ -134,7 +134,7 @@ impl Front<'_> {
         }
     }
 
-    /// The owner and the token, or the status with which we end.
+    /// The owner and the token, or the exit status if there is no grant.
     fn wait_for_the_grant(&mut self) -> Result<(String, Option<u64>), u8> {
         loop {
             match self.events.recv().unwrap_or(Event::Gone) {
@@ -144,7 +144,7 @@ impl Front<'_> {
                 }
                 Event::News(News::Say(text)) => complain(&text),
                 Event::News(News::Busy(text)) => {
-                    // Without a terminal the status says it: cron would send a mail for each host that finds it taken.
+                    // Without a terminal the status is enough: cron would mail a line from each host that didn't get the lock.
                     let is_expected = self.options.wait == Some(Duration::ZERO);
                     if !is_expected || stderr().is_terminal() {
                         complain(&text);
@@ -179,7 +179,7 @@ impl Front<'_> {
             .args(&self.options.command)
             .env("LOCK_KEY", OsStr::from_bytes(&self.options.key))
             .env("LOCK_OWNER", owner)
-            // Not that of another lock, around this one.
+            // It could be that of an outer redis-lock run.
             .env_remove("FENCE")
             .process_group(0);
         if let Some(fence) = fence {
@@ -204,7 +204,7 @@ impl Front<'_> {
         self.tree.group.filter(|_| self.status.is_none())
     }
 
-    /// Until the command has ended.
+    /// Runs until the command has ended.
     fn watch(&mut self) {
         while self.status.is_none() {
             match self.events.recv().unwrap_or(Event::Gone) {
@@ -238,7 +238,7 @@ impl Front<'_> {
         }
     }
 
-    /// All that have ended, also those that the command's processes have left to us.
+    /// Reaps all that have ended, orphans too.
     fn reap(&mut self) {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
         while let Ok(status) = waitpid(None, Some(flags)) {
@@ -263,7 +263,7 @@ impl Front<'_> {
         }
     }
 
-    /// When something is due, if nothing comes.
+    /// When the alarm has to ring, unless the lock is renewed before.
     fn due(&self) -> Option<Duration> {
         let kill = self.margin.kill(self.ends);
         match (self.options.on_lost, self.lost) {
@@ -293,8 +293,8 @@ impl Front<'_> {
             self.kill();
             return;
         }
-        // We may have been stopped, and the lock renewed since: the keeper says so in a moment. If it was not, the keeper
-        // has killed the command.
+        // We were probably stopped. If the lock was renewed meanwhile, the keeper reports it in a moment; if not, it has
+        // killed the command.
         let now = now();
         if rings == due && now > due + LATE {
             let rest = self.ends.saturating_sub(now);
@@ -338,7 +338,7 @@ impl Front<'_> {
         }
     }
 
-    /// The command has ended. What it has left ends too, and then the hold.
+    /// The command has ended. Ends the processes that it left behind, then the hold.
     fn end(&mut self) -> u8 {
         self.terminal.take();
         let status = self.status.unwrap_or(NOT_ACQUIRED);
@@ -360,7 +360,7 @@ impl Front<'_> {
     }
 
     fn end_what_is_left(&mut self) {
-        // A signal that has ended the command may be about to end its children.
+        // A signal that ended the command may be about to end its children.
         let dying = if self.lost.is_none() { DYING } else { Duration::ZERO };
         if self.is_gone_by(now() + dying) {
             return;
@@ -381,7 +381,7 @@ impl Front<'_> {
         }
     }
 
-    /// Waits until nothing of the command is left, or until then.
+    /// Waits until none of the command's processes is left, or until then.
     fn is_gone_by(&mut self, until: Duration) -> bool {
         loop {
             self.reap();
@@ -395,7 +395,7 @@ impl Front<'_> {
         }
     }
 
-    /// Was the lock held until the end? None if the keeper does not say.
+    /// Was the lock held to the end? None if the keeper doesn't report.
     fn last_word(&mut self) -> Option<bool> {
         let until = now() + LAST_WORD;
         loop {

@@ -1,11 +1,11 @@
-//! The second process: it acquires the lock, renews it and lets go of it, and sees to it that the command does not outlive
-//! the hold if the first process is stopped or killed.
+//! The second process: it acquires, renews and releases the lock, and kills the command before the hold ends if the first
+//! process was stopped or killed.
 //!
-//! It is a process of its own so that each of the two can do that in place of the other.
+//! It is a process of its own, so that either of the two can end the command without the other.
 
 use super::clock::{Alarm, now};
 use super::held::{Lock, Reply};
-use super::link::{Failure, Link};
+use super::link::Failure;
 use super::margin::Margin;
 use super::options::{OnLost, Options};
 use super::owner::owner;
@@ -23,12 +23,12 @@ use std::time::Duration;
 /// What the keeper hears.
 enum Heard {
     Order(Order),
-    /// The first process has ended, in whatever way.
+    /// The first process has ended.
     Gone,
     Wake,
 }
 
-/// What is guarded, and until when; None: nothing any more.
+/// What is guarded, and until when. None: nothing.
 struct Guarded {
     ends: Option<Duration>,
     margin: Margin,
@@ -44,7 +44,7 @@ impl Guard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills what still runs a margin before the end.
+    /// Kills what still runs, a margin before the hold ends.
     fn watch(&self) -> io::Result<Alarm> {
         let guard = self.clone();
         Alarm::start(move |alarm| {
@@ -62,20 +62,20 @@ impl Guard {
     }
 }
 
-/// Does all of it. It says why it ends.
+/// Acquires the lock, and keeps it until the first process is done or gone. Reports why there is no grant.
 pub fn keep(options: Options) -> io::Result<()> {
-    // The first process hears signals, and says when it is over.
+    // Signals are for the first process, which says when it is done.
     SigSet::all().thread_block()?;
-    // In ps; and not the first one's, so that pkill with that name leaves this one to clean up.
+    // Its name in ps. It differs from the first one's, so `pkill redis-lock` leaves this process to clean up.
     nix::sys::prctl::set_name(c"lock-keeper")?;
     let first = getppid();
-    let owner = owner(first.as_raw().unsigned_abs())?;
+    let owner = owner(options.group.as_deref(), first.as_raw().unsigned_abs())?;
     let (send, heard) = channel();
     listen(send.clone());
     let tree = Tree { adopts: Some(first), spared: children(first), ..Tree::default() };
     let margin = Margin::of(options.ttl);
     let guard = Guard(Arc::new(Mutex::new(Guarded { ends: None, margin, tree })));
-    let lock = Lock::new(Link::to(&options.place), &options.key, owner.as_bytes(), options.mode);
+    let lock = Lock::new(&options, &owner);
     let wake = Alarm::start(move |_| send.send(Heard::Wake).is_ok())?;
     let watch = guard.watch()?;
     let mut keeper = Keeper { options, owner, lock, heard, guard, wake, watch };
@@ -100,7 +100,7 @@ fn listen(send: Sender<Heard>) {
     });
 }
 
-/// If the first process has gone, standard input ends too.
+/// An error is ignored: if the first process is gone, standard input ends too.
 fn say(news: &News) {
     let mut out = stdout().lock();
     _ = out.write_all(news.line().as_bytes()).and_then(|()| out.flush());
@@ -116,37 +116,37 @@ struct Keeper {
     watch: Alarm,
 }
 
-/// How long a reply may take while the lock is not ours yet.
+/// How long a reply may take before the grant.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a server that was not reached yet is tried, and one that does not say whether the lock is free.
+/// How long to try a server that isn't reached, or doesn't say whether the lock is free.
 const CONTACT: Duration = Duration::from_secs(5);
-/// The pauses between two questions of one who waits: the first, and the longest of the next, of those behind it, and
-/// of all where there is no queue.
+/// The pauses between two polls of a waiter: the first, the longest of the next in the queue, and the longest of those
+/// behind it and of all where there is no queue.
 const FIRST: Duration = Duration::from_millis(10);
 const NEXT: Duration = Duration::from_millis(100);
 const BEHIND: Duration = Duration::from_millis(500);
-/// How long the end of a hold is tried for.
+/// How long to try to end a hold.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
 impl Keeper {
-    /// How long the hold has to last from now on, if it was granted then.
+    /// How long the hold must last from now, if it was granted then.
     fn length(&self, granted: Duration) -> Duration {
         let rest = (granted + self.options.hold).saturating_sub(now());
         self.options.ttl.max(rest)
     }
 
-    /// The token and the end of the hold; None if it was said why there is none.
+    /// The token and the end of the hold. None: it has reported why there is no grant.
     fn acquire(&mut self) -> Option<(Option<u64>, Duration)> {
         let began = now();
         let until = self.options.wait.map(|wait| began + wait);
         let waits = self.options.wait != Some(Duration::ZERO);
         let (mut reached, mut complained, mut said_plain) = (false, false, false);
-        let (mut stood, mut pause) = (0, FIRST);
+        let (mut stood, mut pause, mut is_first, mut trouble) = (0, FIRST, true, None);
         loop {
             let asked = now();
             let length = self.options.ttl.max(self.options.hold);
             let reply = self.lock.acquire(length, waits, PATIENCE);
-            // Not by each of ten machines whose cron finds it taken.
+            // Not if cron starts us on ten machines and nine don't get the lock.
             let concerns_us = waits || matches!(reply, Ok(Reply::Granted(_)));
             if self.lock.is_plain() && concerns_us && !said_plain {
                 said_plain = true;
@@ -158,8 +158,8 @@ impl Keeper {
             }
             let longest = match reply {
                 Ok(Reply::Granted(fence)) => {
-                    // By a late reply the end is not known well enough.
-                    if now().saturating_sub(asked) < self.options.ttl / 10 {
+                    // The end is uncertain if the reply is late; and with replicas an earlier request may have set it.
+                    if is_first && now().saturating_sub(asked) < self.options.ttl / 10 {
                         return Some((fence, asked + length));
                     }
                     let asked = now();
@@ -168,6 +168,7 @@ impl Keeper {
                     {
                         return Some((fence, asked + length));
                     }
+                    trouble = None;
                     NEXT
                 }
                 Ok(Reply::Taken) if !waits => {
@@ -175,7 +176,7 @@ impl Keeper {
                     return None;
                 }
                 Ok(reply) => {
-                    reached = true;
+                    (reached, trouble) = (true, None);
                     let place = if let Reply::Place(place) = reply { place } else { 0 };
                     if place != stood {
                         (stood, pause) = (place, FIRST);
@@ -192,6 +193,7 @@ impl Keeper {
                         complained = true;
                         say(&News::Say(format!("{why}; trying again")));
                     }
+                    trouble = Some(why);
                     NEXT
                 }
                 Err(Failure::Refused(why)) => {
@@ -203,10 +205,14 @@ impl Keeper {
             let rest = until.map_or(Duration::MAX, |until| until.saturating_sub(now()));
             if waits && rest.is_zero() {
                 self.withdraw();
-                self.busy(true);
+                match trouble {
+                    Some(why) => say(&News::Refused(why)),
+                    None => self.busy(true),
+                }
                 return None;
             }
-            pause = (pause * 2).min(longest);
+            is_first = false;
+            pause = (pause * 2).min(longest).min(self.lock.longest_pause());
             match self.heard.recv_timeout(pause.min(rest)) {
                 Err(RecvTimeoutError::Timeout) | Ok(Heard::Order(Order::Heard) | Heard::Wake) => {}
                 _ => {
@@ -223,15 +229,15 @@ impl Keeper {
         say(&News::Busy(format!("{key} {word} by another: redis-lock who {key}")));
     }
 
-    /// The place in the queue, and a grant whose reply was lost: before it is said that there is none.
+    /// Gives up the place in the queue, or a grant whose reply was lost.
     fn withdraw(&mut self) {
         _ = self.lock.release(PATIENCE / 2);
     }
 
-    /// Until the first process says that it is over, or is gone.
+    /// Renews until the first process is done or gone.
     fn hold(&mut self, first_ends: Duration) {
         let granted = now();
-        let third = self.options.ttl / 3;
+        let (half, third) = (self.options.ttl / 2, self.options.ttl / 3);
         let patience = (self.options.ttl / 6).min(PATIENCE);
         let mut ends = first_ends;
         let mut due = now() + third;
@@ -257,7 +263,7 @@ impl Keeper {
                 }
                 Heard::Order(Order::Done) => return self.let_go(granted, ends, is_lost),
                 Heard::Gone => {
-                    // Nothing is left that would hand signals on to the command, or return its status.
+                    // No process is left to pass signals on to the command, or to return its status.
                     let mut tree = self.guard.lock().tree.clone();
                     tree.adopts = None;
                     tree.mark = Some(format!("LOCK_OWNER={}", self.owner).into_bytes());
@@ -293,16 +299,20 @@ impl Keeper {
                     say(&News::Lost(
                         "the server says that another holds it, or that it was ended".to_owned(),
                     ));
-                    // The first process kills it one margin from now.
+                    // The first process kills the command one margin from now.
                     let margin = self.guard.lock().margin.length();
                     ends = ends.min(now() + margin * 3);
                     self.guard_until(ends);
                 }
                 Err(failure) => {
                     due = now() + patience / 4;
-                    if let Failure::Refused(why) = failure
-                        && !complained
-                    {
+                    let why = match failure {
+                        Failure::Refused(why) => Some(why),
+                        // It may pass before the command has to end.
+                        Failure::Passing(why) => Some(why).filter(|_| now() + half >= ends),
+                        Failure::NoModule => None,
+                    };
+                    if let Some(why) = why.filter(|_| !complained) {
                         complained = true;
                         say(&News::Say(format!("the lock is not renewed: {why}")));
                     }
@@ -320,11 +330,11 @@ impl Keeper {
         self.watch.set(guarded.margin.guard(ends));
     }
 
-    /// Nothing runs under the lock any more. Within a period it is kept to its end.
+    /// Nothing runs under the lock any more: releases it, or keeps it to the end of its period.
     fn let_go(&mut self, granted: Duration, ends: Duration, is_lost: bool) {
         let mut guarded = self.guard.lock();
         guarded.ends = None;
-        // It is lost, or the server has been silent for long.
+        // The lock is lost, or the server has been silent for long.
         let is_late = is_lost || now() >= guarded.margin.term(ends);
         drop(guarded);
         let until = now() + if is_late { LETTING_GO / 4 } else { LETTING_GO };
@@ -337,7 +347,7 @@ impl Keeper {
                 false => self.lock.release(PATIENCE / 4),
             };
             match reply {
-                // It may have been released by a request whose reply was lost.
+                // An earlier request may have released it, its reply being lost.
                 Ok(false) if repeated && !is_kept => break now() < ends,
                 Ok(was_held) => break was_held,
                 Err(Failure::Passing(_)) if now() < until => {

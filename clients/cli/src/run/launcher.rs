@@ -1,5 +1,5 @@
-//! What the command's process is before it is the command: it ends with its parent, and waits until that has said which
-//! process it is.
+//! The command's process before it executes the command. It dies with its parent, and waits until the parent has told the
+//! keeper its process id.
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, raise};
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Becomes the command. Returns the status that shells have for one that can't be started.
+/// Executes the command. If that fails, returns the status that shells return.
 pub fn launch(mut words: impl Iterator<Item = OsString>) -> u8 {
     let parent = words.next().and_then(|word| word.into_string().ok()?.parse().ok());
     let Some(command) = words.next() else { return 127 };
@@ -19,7 +19,7 @@ pub fn launch(mut words: impl Iterator<Item = OsString>) -> u8 {
     if super::signals::unblock().is_err() {
         return 126;
     }
-    // The parent sees it, and continues us.
+    // The parent notices, and continues us.
     _ = raise(Signal::SIGSTOP);
     let error = Command::new(&command).args(words).exec();
     eprintln!("redis-lock: {}: {error}", command.to_string_lossy());

@@ -1,41 +1,40 @@
-//! A connection that is made anew where it breaks, and that finds the master: of a name that Sentinels know, and of a
-//! slot of a cluster.
+//! A connection that reconnects when it breaks, and finds the master: by Sentinel, or of the lock's slot in a cluster.
 
 use crate::place::Place;
 use crate::server::{Trouble, connect, trouble};
 use redis::{Cmd, Connection, ProtocolVersion, RedisError, RedisResult, Value, cmd};
 use std::time::Duration;
 
-/// The way to the server that has the lock.
+/// The connection to the server that has the lock.
 pub struct Link {
     place: Place,
-    /// The other nodes of its cluster, for when that one has gone.
+    /// The other nodes of its cluster, in case that one is gone.
     others: Vec<(String, u16)>,
-    /// How many times the way was lost.
+    /// How many connections have broken.
     lost: usize,
-    /// Where the cluster has sent us.
+    /// The node that a redirect named.
     sent_to: Option<Place>,
     open: Option<Connection>,
-    /// Once it is known.
+    /// None until it is known.
     is_cluster: Option<bool>,
 }
 
-/// Why there is no reply that counts.
+/// Why there is no usable reply.
 #[derive(Debug, PartialEq)]
 pub enum Failure {
-    /// It may be another time. What was asked may have been done.
+    /// A retry may succeed. The request may have been carried out.
     Passing(String),
-    /// The server does not know our commands.
+    /// The server doesn't know our commands.
     NoModule,
-    /// It would be refused again.
+    /// A retry would be refused, too.
     Refused(String),
 }
 
-/// How often a request is sent on to another node.
+/// How many redirects one request follows.
 const MOVES: usize = 5;
 
 impl Link {
-    /// Nothing is asked yet.
+    /// Not connected yet.
     pub fn to(place: &Place) -> Link {
         Link {
             place: place.clone(),
@@ -47,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Asks once. Connecting and each reply may take `patience`.
+    /// Sends one request. Connecting and each reply may take `patience`.
     pub fn ask(&mut self, command: &Cmd, patience: Duration) -> Result<Value, Failure> {
         let mut asking = false;
         for _ in 0..MOVES {
@@ -85,12 +84,12 @@ impl Link {
         Err(Failure::Passing("the cluster sends us in circles".to_owned()))
     }
 
-    /// In a cluster, which the other nodes are: for when this one has gone. Those that were known are not forgotten.
+    /// In a cluster, remembers the other nodes in case this one goes. Known ones aren't forgotten.
     pub fn learn_nodes(&mut self) {
         if let Some(connection) = self.open.as_mut()
             && self.is_cluster != Some(false)
         {
-            // HELLO takes no right.
+            // HELLO needs no permission.
             let hello: Value = cmd("HELLO").query(connection).unwrap_or(Value::Nil);
             let Value::Array(hello) = hello else { return };
             let is_cluster = hello.contains(&Value::BulkString(b"cluster".to_vec()));
@@ -118,7 +117,7 @@ impl Link {
         })
     }
 
-    /// Each of the nodes in its turn.
+    /// The node to try: each in its turn.
     fn first(&self) -> Place {
         match (self.lost % (self.others.len() + 1))
             .checked_sub(1)
@@ -149,7 +148,7 @@ fn question(
     command.query(connection)
 }
 
-/// What passes: an outage, a failover, a move of slots, a server that starts or is out of memory.
+/// Temporary: an outage, a failover, a moving slot, a server that starts, is out of memory or lacks replicas.
 fn failure(error: &RedisError) -> Failure {
     let passes = [
         "BUSY",
@@ -165,15 +164,19 @@ fn failure(error: &RedisError) -> Failure {
     ];
     match error.code() {
         None => Failure::Passing(trouble("the request", error).to_string()),
-        Some(code) if passes.contains(&code) => Failure::Passing(error.to_string()),
+        Some(code) if passes.contains(&code) => Failure::Passing(said(error)),
         Some("ERR") if lacks_module(error.detail().unwrap_or_default()) => Failure::NoModule,
-        Some(code) => Failure::Refused(
-            format!("{code} {}", error.detail().unwrap_or_default()).trim_end().to_owned(),
-        ),
+        Some(_) => Failure::Refused(said(error)),
     }
 }
 
-/// By the words of every server, those of hosts that have no modules among them.
+/// As the server has said it.
+fn said(error: &RedisError) -> String {
+    let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    format!("{code} {detail}").trim_end().to_owned()
+}
+
+/// In the words of all servers, also of hosts that refuse modules.
 fn lacks_module(said: &str) -> bool {
     let name =
         said.strip_prefix("unknown command").or(said.strip_prefix("Command is not available:"));
@@ -181,7 +184,7 @@ fn lacks_module(said: &str) -> bool {
     name.and_then(|name| name.get(..5)).is_some_and(|name| name.eq_ignore_ascii_case("LOCK."))
 }
 
-/// All nodes of the cluster, by one of them; none if it does not say.
+/// All nodes of the cluster, as one of them lists them; none if it doesn't.
 fn nodes(connection: &mut Connection) -> Vec<(String, u16)> {
     let ranges: Vec<Vec<Value>> = cmd("CLUSTER").arg("SLOTS").query(connection).unwrap_or_default();
     let mut nodes: Vec<(String, u16)> = Vec::new();
@@ -218,8 +221,12 @@ mod tests {
         ] {
             assert_eq!(failure(&error(said)), Failure::NoModule);
         }
-        for said in ["LOADING", "READONLY You can't write against a read only replica."] {
-            assert!(matches!(failure(&error(said)), Failure::Passing(_)), "{said}");
+        for said in [
+            "LOADING",
+            "READONLY You can't write against a read only replica.",
+            "NOREPLICAS Not enough good replicas to write.",
+        ] {
+            assert_eq!(failure(&error(said)), Failure::Passing(said.to_owned()));
         }
         let said = "NOPERM User ann has no permissions to run the 'lock.acquire' command";
         assert_eq!(failure(&error(said)), Failure::Refused(said.to_owned()));

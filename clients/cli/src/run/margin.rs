@@ -1,4 +1,4 @@
-//! When a command is ended that would outlive its hold.
+//! When to end a command that would outlive its hold.
 //!
 //! ```text
 //! granted or renewed                          TERM   KILL  guard   end of the hold
@@ -13,27 +13,27 @@ use std::time::Duration;
 pub struct Margin(Duration);
 
 impl Margin {
-    /// That of a hold which is renewed to this length.
+    /// For a hold with this TTL.
     pub fn of(ttl: Duration) -> Margin {
         Margin((ttl / 10).clamp(Duration::from_millis(100), Duration::from_secs(5)))
     }
 
-    /// How long a command has between `TERM` and `KILL`.
+    /// How long the command has between `TERM` and `KILL`.
     pub fn length(self) -> Duration {
         self.0
     }
 
-    /// When it is asked to end.
+    /// When it gets `TERM`.
     pub fn term(self, ends: Duration) -> Duration {
         ends.saturating_sub(self.0 * 3)
     }
 
-    /// When it is killed.
+    /// When it gets `KILL`.
     pub fn kill(self, ends: Duration) -> Duration {
         ends.saturating_sub(self.0 * 2)
     }
 
-    /// When the second process kills it, if the first has not.
+    /// When the second process kills it if the first has not.
     pub fn guard(self, ends: Duration) -> Duration {
         ends.saturating_sub(self.0)
     }

@@ -1,7 +1,8 @@
-//! The words behind `redis-lock run`.
+//! The arguments of `redis-lock run`.
 
 use crate::place::{self, Environment, Place, Said};
 use crate::times::length;
+use crate::words::escaped;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
@@ -21,6 +22,8 @@ redis-lock run KEY [OPTIONS] -- COMMAND [ARGUMENT ...]: runs a command while it 
                    per period. Doesn't wait, unless --wait is set
   --shared         a shared (read) lock
   --limit N        a semaphore: share the lock while fewer than N owners hold it
+  --fair GROUP     with --limit: of the groups that wait, the one with the fewest holders is next
+  --replicas N     a grant or a renewal counts once N replicas have acknowledged it
   --on-lost HOW    what happens to the command if the lock is lost: term (TERM, and KILL a margin later), kill, or
                    ignore (default: term)
 
@@ -35,7 +38,7 @@ Exit status: the command's, or 128 + n if signal n ended it; 75 if the lock was 
 126 or 127 if the command could not be started, 64 for invalid options.
 ";
 
-/// What was said.
+/// All of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The server.
@@ -44,47 +47,54 @@ pub struct Options {
     pub key: Vec<u8>,
     /// `--ttl`
     pub ttl: Duration,
-    /// How long to wait; None: as long as it takes. Zero: not at all.
+    /// How long to wait. None: indefinitely; zero: not at all.
     pub wait: Option<Duration>,
     /// `--hold`
     pub hold: Duration,
-    /// Alone, or with whom.
+    /// Exclusive or shared.
     pub mode: Mode,
+    /// `--fair`: what the owner begins with.
+    pub group: Option<String>,
+    /// `--replicas`
+    pub replicas: Option<u64>,
     /// `--on-lost`
     pub on_lost: OnLost,
-    /// What to run.
+    /// The command.
     pub command: Vec<OsString>,
 }
 
 /// How the lock is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// By one alone.
+    /// Exclusive.
     Alone,
     /// `--shared`
     Shared,
     /// `--limit`
     Limit(u64),
+    /// `--limit` with `--fair`
+    Fair(u64),
 }
 
-/// What is done to the command if the lock is lost.
+/// What happens to the command if the lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OnLost {
     /// `TERM`, and `KILL` a margin later.
     Term,
-    /// `KILL` at once.
+    /// `KILL` immediately.
     Kill,
     /// Nothing.
     Ignore,
 }
 
 impl Options {
-    /// None if help is asked for.
+    /// None for `--help`.
     pub fn read(
         words: impl IntoIterator<Item = OsString>,
         environment: Environment,
     ) -> Result<Option<Options>, String> {
         let (mut said, mut key, mut mode) = (Said::default(), None, Mode::Alone);
+        let (mut group, mut replicas) = (None, None);
         let (mut ttl, mut hold) = (Duration::from_secs(30), Duration::ZERO);
         let (mut wait, mut no_wait, mut on_lost) = (None, false, OnLost::Term);
         let mut words = words.into_iter();
@@ -119,6 +129,12 @@ impl Options {
                     mode = Mode::Limit(limit.ok_or(format!("--limit can't be {said}"))?);
                 }
                 "--shared" | "--limit" => return Err("--shared or --limit, once".to_owned()),
+                "--fair" => group = Some(a_group(next()?)?),
+                "--replicas" => {
+                    let said = next()?;
+                    let number = said.parse().ok().filter(|number| *number <= MOST_REPLICAS);
+                    replicas = Some(number.ok_or(format!("--replicas can't be {said}"))?);
+                }
                 "--on-lost" => {
                     on_lost = match next()?.as_str() {
                         "term" => OnLost::Term,
@@ -149,16 +165,39 @@ impl Options {
         if no_wait && wait.is_some() {
             return Err("--wait or --no-wait".to_owned());
         }
+        if group.is_some() {
+            let Mode::Limit(limit) = mode else {
+                return Err("--fair needs --limit".to_owned());
+            };
+            mode = Mode::Fair(limit);
+        }
         let wait = match wait {
             None if no_wait || !hold.is_zero() => Some(Duration::ZERO),
             wait => wait,
         };
         let place = said.place(environment)?;
-        Ok(Some(Options { place, key, ttl, wait, hold, mode, on_lost, command }))
+        Ok(Some(Options { place, key, ttl, wait, hold, mode, group, replicas, on_lost, command }))
     }
 }
 
 const SHORTEST: Duration = Duration::from_secs(1);
+/// As for the server.
+const MOST_REPLICAS: u64 = 64;
+/// In bytes; the rest of an owner has room behind it.
+const LONGEST_GROUP: usize = 512;
+
+/// The group of an owner ends before its first colon.
+fn a_group(said: String) -> Result<String, String> {
+    let is_one = (1..=LONGEST_GROUP).contains(&said.len())
+        && said.chars().all(|letter| letter != ':' && !letter.is_control());
+    match is_one {
+        true => Ok(said),
+        false => Err(format!(
+            "--fair can't be {}: say 1 to {LONGEST_GROUP} bytes without a colon",
+            escaped(said.as_bytes())
+        )),
+    }
+}
 
 fn take_key(key: &mut Option<Vec<u8>>, word: OsString) -> Result<(), String> {
     if key.is_some() {
@@ -188,8 +227,12 @@ mod tests {
         assert_eq!((options.key.as_slice(), options.ttl), (&b"report"[..], seconds(10)));
         assert_eq!((options.wait, options.mode), (Some(seconds(300)), Mode::Limit(3)));
         assert_eq!((options.on_lost, options.place.port), (OnLost::Kill, 7000));
+        assert_eq!((options.group, options.replicas), (None, None));
         assert_eq!(options.command, ["work", "--ttl", "1"]);
         assert_eq!(read("--help").unwrap(), None);
+        let options = read("seats --fair shop --replicas 2 --limit 3 -- c").unwrap().unwrap();
+        assert_eq!((options.mode, options.replicas), (Mode::Fair(3), Some(2)));
+        assert_eq!(options.group.as_deref(), Some("shop"));
     }
 
     #[test]
@@ -214,6 +257,14 @@ mod tests {
             ("k --wait 1s --no-wait -- c", "--wait or --no-wait"),
             ("k --shared --limit 2 -- c", "--shared or --limit, once"),
             ("k --limit 0 -- c", "--limit can't be 0"),
+            ("k --fair a -- c", "--fair needs --limit"),
+            ("k --fair a --shared -- c", "--fair needs --limit"),
+            (
+                "k --limit 2 --fair a:b -- c",
+                "--fair can't be a:b: say 1 to 512 bytes without a colon",
+            ),
+            ("k --replicas 65 -- c", "--replicas can't be 65"),
+            ("k --replicas -1 -- c", "--replicas can't be -1"),
             ("k --on-lost wait -- c", "--on-lost is term, kill or ignore, not wait"),
             ("k --twice -- c", "unknown: --twice"),
         ] {

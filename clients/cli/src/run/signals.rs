@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::thread;
 
-/// Those that are handed on to the command.
+/// Those that are passed on to the command.
 const HANDED_ON: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -17,7 +17,7 @@ const HANDED_ON: [Signal; 8] = [
     Signal::SIGWINCH,
 ];
 
-/// Calls `hear` for each, on a thread of its own. To be called before any other thread begins.
+/// Calls `hear` for each, on its own thread. Call it before any other thread starts.
 pub fn listen(hear: impl Fn(Signal) -> bool + Send + 'static) -> io::Result<()> {
     let heard = heard();
     blocked().thread_block()?;
@@ -25,7 +25,7 @@ pub fn listen(hear: impl Fn(Signal) -> bool + Send + 'static) -> io::Result<()> 
     Ok(())
 }
 
-/// The command inherits what is blocked: it gets its signals again.
+/// For the command, which would inherit what is blocked.
 pub fn unblock() -> io::Result<()> {
     Ok(blocked().thread_unblock()?)
 }
@@ -33,7 +33,7 @@ pub fn unblock() -> io::Result<()> {
 fn heard() -> SigSet {
     let ignored = ignored();
     let mut heard = SigSet::empty();
-    // nohup has one ignored, for the command too.
+    // nohup ignores HUP for the command, too.
     for signal in HANDED_ON.into_iter().filter(|signal| ignored >> (*signal as u32 - 1) & 1 == 0) {
         heard.add(signal);
     }
@@ -44,19 +44,19 @@ fn heard() -> SigSet {
 
 fn blocked() -> SigSet {
     let mut blocked = heard();
-    // To take the terminal back from the command would stop us.
+    // Taking the terminal back from the command would stop us.
     blocked.add(Signal::SIGTTOU);
     blocked
 }
 
-/// By bits, the first signal in the lowest.
+/// As a bit mask, signal 1 in the lowest bit.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Would it end a process that does not care?
+/// Does it end a process by default?
 pub fn ends(signal: Signal) -> bool {
     !matches!(signal, Signal::SIGTSTP | Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGCHLD)
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 /// The controlling terminal of this process.
 pub struct Terminal {
     file: Option<File>,
-    /// Whose group has it in place of ours.
+    /// The process group that has it instead of ours.
     given: Option<Pid>,
 }
 
 impl Terminal {
-    /// Nothing is changed yet.
+    /// Changes nothing yet.
     pub fn open() -> Terminal {
         Terminal { file: File::open("/dev/tty").ok(), given: None }
     }
@@ -24,8 +24,8 @@ impl Terminal {
         self.file.as_ref().and_then(|file| tcgetpgrp(file).ok()) == Some(getpgrp())
     }
 
-    /// To a command that begins. In a pipeline, whose other commands need the terminal too, only when it asks for it:
-    /// see [`stopped`](Terminal::stopped).
+    /// Gives it to a command that starts. In a pipeline, where other commands need the terminal too, only when the command
+    /// uses it: see [`stopped`](Terminal::stopped).
     pub fn offer(&mut self, group: Pid) {
         if stdin().is_terminal() && stdout().is_terminal() {
             self.give(group);
@@ -41,7 +41,7 @@ impl Terminal {
         is_given
     }
 
-    /// Back to us, if the command still has it. `TTOU` is blocked: else this would stop us.
+    /// Takes it back if the command still has it. `TTOU` is blocked, or this would stop us.
     pub fn take(&mut self) {
         if let Some(file) = &self.file
             && let Some(given) = self.given.take()
@@ -51,8 +51,7 @@ impl Terminal {
         }
     }
 
-    /// The command was stopped by this signal. What the terminal has stopped is a job, and we stop with it, so that the
-    /// shell goes on.
+    /// This signal stopped the command. If it came from the terminal, we stop too, as a job, and the shell continues.
     pub fn stopped(&mut self, group: Pid, by: Signal) {
         let asks = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if asks && self.give(group) {
@@ -62,14 +61,14 @@ impl Terminal {
             self.take();
             let was_stopped = suspend();
             self.given = had_it;
-            // Where no shell would continue us, nothing has stopped us.
+            // Without a shell that could continue us, we were not stopped.
             if !asks && !was_stopped {
                 self.continued(group);
             }
         }
     }
 
-    /// The shell has continued us, in the foreground or not.
+    /// The shell has continued us, in the foreground or the background.
     pub fn continued(&mut self, group: Pid) {
         if self.given.is_some() {
             self.give(group);
@@ -78,7 +77,7 @@ impl Terminal {
     }
 }
 
-/// Stops this process as Ctrl-Z does, until it is continued. Was it stopped? Not where no shell is there to continue it.
+/// Stops this process as Ctrl-Z does, until it is continued. False if it wasn't stopped, as without a shell.
 pub fn suspend() -> bool {
     let stop = SigSet::from(Signal::SIGTSTP);
     let began = now();
@@ -87,5 +86,5 @@ pub fn suspend() -> bool {
     now() - began > NOT_STOPPED
 }
 
-/// It takes longer to be continued.
+/// A stop takes longer.
 const NOT_STOPPED: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! A command and all that it has started, as /proc shows them.
+//! The command and all processes that it started, as /proc shows them.
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -7,20 +7,20 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How a command's processes are recognised. As long as the first process lives, all of them are among its descendants,
-/// since what has lost its parent comes to it. After that, by their process group or session, by the owner in their
-/// environment, which no other command has, and because one of those has started them.
+/// How to recognise the command's processes. As long as the first process lives, they all are its descendants, since it
+/// adopts orphans. After that: by process group or session, by the owner in the environment, which no other command has,
+/// and as descendants of those.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// The command's process, which leads the group.
     pub group: Option<Pid>,
-    /// Has its process not been reaped yet? Until then no other group can have its number.
+    /// Is its process not reaped yet? Until then no other group can have its id.
     pub leads: bool,
-    /// Whose children, but for `spared`, are the command and what its processes have left behind.
+    /// The process whose children, except `spared`, are the command and its orphans.
     pub adopts: Option<Pid>,
-    /// No part of it: the second process, and children that the first had before, as a shell that has become it.
+    /// Not part of it: the second process, and children that the first had before, as when a shell executed it.
     pub spared: Vec<Pid>,
-    /// `LOCK_OWNER=` and the owner, where it is needed: a process in trouble can hold up who reads its environment.
+    /// `LOCK_OWNER=` and the owner, only where it is needed: reading the environment of a process in state D can block.
     pub mark: Option<Vec<u8>>,
 }
 
@@ -28,19 +28,19 @@ struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    /// When it has started, by the ticks of the machine.
+    /// When it started, in clock ticks.
     since: u64,
 }
 
 impl Tree {
-    /// All that run.
+    /// All that run now.
     pub fn members(&self) -> Vec<Pid> {
         self.found().into_keys().map(Pid::from_raw).collect()
     }
 
     fn found(&self) -> BTreeMap<i32, Process> {
         match self.adopts {
-            // On a busy machine there may be no time to look at every process.
+            // On a busy machine there may not be time to look at every process.
             Some(first) if fs::exists("/proc/thread-self/children").unwrap_or(false) => {
                 self.descendants(first)
             }
@@ -81,7 +81,7 @@ impl Tree {
             })
             .map(|(pid, _)| *pid)
             .collect();
-        // And what those have started.
+        // And their descendants.
         while let Some(pid) = next.pop() {
             if let Some(one) = others.remove(&pid) {
                 found.insert(pid, one);
@@ -91,7 +91,7 @@ impl Tree {
         found
     }
 
-    /// Of other users' processes root alone can say.
+    /// Only root can read this of other users' processes.
     fn is_marked(&self, pid: i32) -> bool {
         self.mark.as_ref().is_some_and(|mark| {
             let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Tree {
         })
     }
 
-    /// Each gets it once, the group first: to look for the others takes time. One that is stopped goes on, to hear it.
+    /// Each gets it once, the group first, since finding the others takes time. Stopped ones are continued to receive it.
     pub fn signal(&self, signal: Signal) {
         let both = |send: &dyn Fn(Signal)| [signal, Signal::SIGCONT].map(send);
         if self.leads
@@ -114,8 +114,8 @@ impl Tree {
         }
     }
 
-    /// Kills until none is left. False if some can't be killed: they are another user's, or the kernel holds them.
-    /// `leads` says each time whether its leader is not reaped yet.
+    /// Kills until none is left. False if some can't be killed: they are another user's, or in state D. `leads` says
+    /// whether the group's leader is not reaped yet.
     pub fn kill_all(mut self, mut leads: impl FnMut() -> bool) -> bool {
         let began = Instant::now();
         loop {
@@ -135,7 +135,7 @@ impl Tree {
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Of this process, at this moment.
+/// The current children of this process.
 pub fn children(parent: Pid) -> Vec<Pid> {
     let all = processes().into_iter();
     all.filter(|(_, one)| one.parent == parent.as_raw())
@@ -143,7 +143,7 @@ pub fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// By any of its threads.
+/// The children of all its threads.
 fn started_by(pid: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
@@ -159,7 +159,7 @@ fn look_at(pid: i32) -> Option<Process> {
     process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// All that run on this machine; those that have ended and are not reaped don't.
+/// All processes of this machine, without zombies.
 fn processes() -> BTreeMap<i32, Process> {
     let mut all = BTreeMap::new();
     let Ok(folders) = fs::read_dir("/proc") else {
@@ -177,7 +177,7 @@ fn processes() -> BTreeMap<i32, Process> {
     all
 }
 
-/// Behind the name, in which anything may stand: the state, the parent, the group and the session.
+/// The fields after the name, which can contain anything: state, parent, group, session.
 fn process(stat: &str) -> Option<Process> {
     let (_, behind) = stat.rsplit_once(") ")?;
     let mut words = behind.split(' ');

@@ -1,13 +1,13 @@
-//! What the two processes say to each other, a line each.
+//! The messages between the two processes, one per line.
 
 use std::time::Duration;
 
-/// What the keeper says.
+/// From the keeper.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// Words for people.
+    /// A message for the user.
     Say(String),
-    /// The lock is held until then at least, by this owner and, if the module is there, with this token.
+    /// The lock is held until then at least, by this owner; with this token, if the server has the module.
     Granted {
         /// When the hold ends unless it is renewed.
         ends: Duration,
@@ -16,15 +16,15 @@ pub enum News {
         /// The fencing token.
         fence: Option<u64>,
     },
-    /// Others have it, and the time to wait is over. It says nothing to those who did not want to wait.
+    /// Others hold it, and the wait is over. Not shown if the user didn't want to wait.
     Busy(String),
-    /// It will not be acquired.
+    /// It can't be acquired.
     Refused(String),
     /// The hold was renewed until then.
     Ends(Duration),
     /// The hold is lost.
     Lost(String),
-    /// The last word: was it held until now?
+    /// The last message: was it held until now?
     Over(bool),
 }
 
@@ -46,7 +46,7 @@ impl News {
         }
     }
 
-    /// None of a line that is none of these.
+    /// None if the line is not one of these.
     pub fn read(line: &str) -> Option<News> {
         let (verb, rest) = line.split_once(' ')?;
         let time = |text: &str| text.parse().ok().map(Duration::from_nanos);
@@ -68,14 +68,14 @@ impl News {
     }
 }
 
-/// What the keeper hears. The end of its standard input means that the first process is gone.
+/// To the keeper. The end of its standard input means that the first process is gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// The command's process, which leads its group.
+    /// The process group of the command.
     Group(i32),
-    /// The last `Ends` was heard: the next may be said. So they never pile up for one that is stopped.
+    /// The last `Ends` was received, the next can be sent. So they don't pile up while the first process is stopped.
     Heard,
-    /// All is over: let go of the lock.
+    /// The command has ended: release the lock.
     Done,
 }
 
@@ -89,7 +89,7 @@ impl Order {
         }
     }
 
-    /// None of a line that is none of these.
+    /// None if the line is not one of these.
     pub fn read(line: &str) -> Option<Order> {
         match line.split_once(' ') {
             Some(("group", pid)) => pid.parse().ok().map(Order::Group),

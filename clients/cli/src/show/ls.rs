@@ -23,8 +23,7 @@ With --json one object per line.
     run,
 };
 
-/// How many keys a call of `LOCK.SCAN` walks, and of how many locks `LOCK.INFO` is said in one pipeline: the server does
-/// each in one go, and others wait for that.
+/// How many keys one `LOCK.SCAN` walks, and how many `LOCK.INFO` go in one pipeline: other clients wait meanwhile.
 const PAGE: usize = 100;
 const PIPELINE: usize = 20;
 

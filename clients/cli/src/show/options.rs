@@ -1,8 +1,8 @@
-//! The words behind `who`, `ls`, `log` and `break`.
+//! The arguments of `who`, `ls`, `log` and `break`.
 
 use crate::place::{self, Environment, Place, Said};
 
-/// What was said.
+/// All of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The server.
@@ -25,7 +25,7 @@ pub fn help(of: &str) -> String {
 }
 
 impl Options {
-    /// None if help is asked for. What the command `takes` begins with a letter if it has to be said.
+    /// None for `--help`. What the command `takes` begins with a bracket if it is optional.
     pub fn read(
         words: impl IntoIterator<Item = String>,
         takes: &str,

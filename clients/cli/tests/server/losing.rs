@@ -84,7 +84,9 @@ fn a_server_that_has_gone_ends_the_command_before_the_hold_is_over() {
     assert!(uptime() - gone < 5.0, "{}", uptime() - gone);
     assert_eq!(job.ends(), 76);
     assert_eq!(job.read("heard"), "heard\n");
-    assert!(job.read("stderr").contains("could not be renewed in time"));
+    let said = job.read("stderr");
+    assert!(said.contains("could not be renewed in time"), "{said}");
+    assert!(said.contains("the lock is not renewed: no connection to the server"), "{said}");
 }
 
 #[test]

@@ -96,6 +96,7 @@ fn each_command_has_a_help_and_words_that_make_no_sense_are_named() {
     for command in ["run", "who", "ls", "log", "break", "top"] {
         let (status, text) = said(&server, &[command, "--help"]);
         assert!(status == 0 && text.starts_with(&format!("redis-lock {command}")), "{text}");
+        assert!(text.contains("\n  --url URL "), "{text}");
         assert!(said(&server, &["--help"]).1.contains(&format!("  redis-lock {command}")));
         assert!(said(&server, &[command, "--twice"]).1.starts_with("redis-lock: "));
     }

@@ -102,6 +102,35 @@ fn a_wait_outlasts_that_the_server_is_started_again() {
 }
 
 #[test]
+fn a_place_is_kept_where_the_server_allows_less_time_for_it() {
+    let server = Server::start();
+    let _: String = server.say(&["CONFIG", "SET", "lock.max-place-ttl", "600"]);
+    holds(&server, "k", "600000");
+    let mut job = Running::start(&server.url(), &["k"], "echo up");
+    waits(&server, "k");
+    let since = uptime();
+    eventually("it has waited for longer than that", || {
+        let info: String = server.say(&["INFO", "lock"]);
+        assert!(info.contains("lock_waiters:1"), "{info}{}", job.read("stderr"));
+        (uptime() - since > 1.5, info)
+    });
+    let _: u64 = server.say(&["LOCK.RELEASE", "k", "ann"]);
+    assert_eq!((job.ends(), job.read("stderr").as_str()), (0, ""));
+}
+
+#[test]
+fn a_server_that_refuses_writes_is_quoted_when_the_wait_is_over() {
+    let server = Server::with(&["--min-replicas-to-write", "1"]);
+    let words = ["run", "k", "--wait", "500ms", "--", "true"];
+    let said = redis_lock(&server.url(), &words).output().unwrap();
+    let text = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(75));
+    let is_quoted =
+        text.contains(&format!(":{}: NOREPLICAS Not enough good replicas", server.port));
+    assert!(is_quoted && text.lines().count() == 1, "{text}");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_said_to_be_so() {
     let mut server = Server::start();
     server.stop();

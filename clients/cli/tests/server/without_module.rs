@@ -51,12 +51,13 @@ fn who_waits_gets_the_lock_when_it_is_deleted() {
 #[test]
 fn what_needs_the_module_is_refused_in_words() {
     let server = Server::without_module();
-    for words in [&["--shared"][..], &["--limit", "2"]] {
+    for words in [&["--shared"][..], &["--limit", "2"], &["--replicas", "1"]] {
         let words = [&["run", "k"], words, &["--", "true"]].concat();
         let said = redis_lock(&server.url(), &words).output().unwrap();
         let text = String::from_utf8(said.stderr).unwrap();
         assert_eq!(said.status.code(), Some(75));
-        assert!(text.contains("no module redis-lock, which --shared and --limit need"), "{text}");
+        let what = "no module redis-lock, which --shared, --limit and --replicas need";
+        assert!(text.contains(what), "{text}");
     }
 }
 

@@ -59,7 +59,7 @@ fn a_place_that_was_not_claimed_sleeps_and_is_put_back_where_it_stood() {
     assert_eq!(asks, Ok(Acquired::Place(0)));
     let asks = server.asks(&[LOCK], told(alone("dot"), "two"));
     assert_eq!(asks, Ok(Acquired::Place(1)));
-    let waiting = server.locks.waiting.waits.listed.entries();
+    let waiting = server.locks.waiting.waits.entries();
     assert_eq!(waiting, 2, "it counts for lock.max-waiters-total again");
     server.release(LOCK, "cid").unwrap();
     assert_eq!(server.holder(), held("ben", 401));
@@ -230,6 +230,6 @@ fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_wake() {
         server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
     }
     server.at(201);
-    assert_eq!(server.locks.waiting.waits.listed.count_waiting(), 11);
+    assert_eq!(server.locks.waiting.waits.count_waiting(), 11);
     assert_eq!(server.locks.counts().waiters_peak, 11);
 }

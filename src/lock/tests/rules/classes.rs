@@ -18,11 +18,11 @@ fn set(server: &mut Server, patterns: &[&[u8]]) {
         let (last, before) = pattern.split_last().unwrap();
         if *last == b'*' { key.starts_with(before) } else { pattern == key }
     };
-    server.locks.waiting.waits.set_classes(patterns.iter().copied(), fits);
+    server.locks.waiting.set_classes(patterns.iter().copied(), fits);
 }
 
 fn class(server: &Server, at: usize) -> &Class {
-    server.locks.waiting.waits.listed.classes.iter().nth(at).unwrap()
+    server.locks.waiting.classes.iter().nth(at).unwrap()
 }
 
 #[test]

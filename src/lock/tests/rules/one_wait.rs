@@ -2,6 +2,7 @@
 
 use super::super::simulated::name;
 use super::*;
+use crate::lock::WaitOutcome;
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 const LEASE: Ms = 1000;
@@ -74,6 +75,19 @@ fn the_same_request_takes_its_owners_wait_over_in_its_position_and_the_earlier_c
     assert_eq!(served_next(&mut server), "ann");
     assert!(server.was_granted(again).is_some());
     assert_eq!(server.was_granted(ann), None);
+}
+
+#[test]
+fn the_reply_to_a_client_that_was_replaced_does_not_deliver_the_grant_to_the_next() {
+    let (mut server, ann, _) = ann_waits();
+    let again = server.queues(&[LOCK], forever(alone("ann")));
+    server.release(LOCK, "eve").unwrap();
+    // The server sends the first of the two replies that are due, and ends its turn.
+    assert_eq!(server.locks.outcomes().outcome(ann), Some(WaitOutcome::Replaced));
+    server.locks.outcomes().reply_stays(ann);
+    server.locks.outcomes().confirm(|_| true);
+    let granted = server.locks.outcomes().outcome(again);
+    assert!(matches!(granted, Some(WaitOutcome::Granted { .. })), "{granted:?}");
 }
 
 #[test]

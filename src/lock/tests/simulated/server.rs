@@ -404,7 +404,7 @@ impl Server {
 
     pub fn check(&mut self, lock: Lock, owner: Owner) -> Result<Option<Left>, NotALock> {
         let left = self.command(Authority::Reader, &[lock], |locks, turn| {
-            locks.check(turn, name(lock), owner.as_bytes())
+            locks.records(turn, name(lock)).check(owner.as_bytes())
         });
         self.after_a_command();
         left
@@ -417,14 +417,14 @@ impl Server {
     /// At most so many holders and waiters are listed.
     pub fn report_of(&mut self, lock: Lock, most: usize) -> Result<Option<Report>, NotALock> {
         let report = self.command(Authority::Reader, &[lock], |locks, turn| {
-            locks.report(turn, name(lock), most)
+            locks.reports().report(turn, name(lock), most)
         });
         self.after_a_command();
         report
     }
 
     pub fn losses(&mut self, most: usize) -> Vec<(Line, Option<HolderNow>)> {
-        self.command(Authority::Reader, &[], |locks, turn| locks.losses(turn, most))
+        self.command(Authority::Reader, &[], |locks, turn| locks.reports().losses(turn, most))
     }
 
     pub fn break_holds(&mut self, lock: Lock, force: bool) -> Result<usize, NotALock> {
@@ -494,7 +494,8 @@ impl Server {
         }
         match write {
             Write::Flush(db) => {
-                self.locks.lost_by_flush(db, self.now());
+                let now = self.now();
+                self.locks.lost_by_flush(db, now);
                 self.locks.flushed(db);
             }
             Write::Swap(one, other) => self.locks.swapped(one, other),
@@ -832,7 +833,7 @@ impl Server {
     fn answer(&mut self) {
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
-            if self.locks.waiting.waits.handles.is_replaced(ticket) {
+            if self.locks.waiting.waits.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
             } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
                 .and_then(|ticket| self.locks.waiting.waits.get(ticket))

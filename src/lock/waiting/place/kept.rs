@@ -1,5 +1,5 @@
 //! How long a place is kept. An owner does not lose a place, or its turn, because it could not ask: while the server
-//! refuses or pauses its command, or is stalled, nothing ends. From when it can ask again, each lease and each claim
+//! refuses or pauses its command, or is stalled, nothing ends. From when it can retry, each lease and each claim
 //! goes on for its own length, and for a second at least.
 
 use crate::lock::turn::Turn;
@@ -46,7 +46,7 @@ impl Waiting {
         if !self.waits.has_places() {
             return;
         }
-        let lease = self.waits.listed.next_time_up().map(|(until, _)| until);
+        let lease = self.waits.next_time_up().map(|(until, _)| until);
         let claim = self.places.claims.first().map(|&(end, _)| end);
         if let Some(at) = earlier(lease, claim)
             && now.ms().saturating_sub(at.max(self.places.ticked)) > LATE

@@ -1,6 +1,5 @@
 //! A place in the queue: a request that waits without a blocked client. It belongs to an owner and a set
-//! of locks, not to a connection, and is kept until its lease ends; the owner renews the lease by asking
-//! again.
+//! of locks, not to a connection, and is kept until its lease ends; the owner renews the lease by retrying.
 //!
 //! A place is a waiter that has three of a waiter's states:
 //!
@@ -50,7 +49,7 @@ pub enum Notice {
     Lost(Box<Message>),
 }
 
-/// A message to publish, which tells the owner of a place to ask again.
+/// A message to publish, by which the owner of a place knows that it is time to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The channel on which it is published.
@@ -67,7 +66,7 @@ pub struct Message {
 pub struct Place {
     /// How long the lease is, from when the owner last asked.
     pub length: Ms,
-    /// The message that tells the owner to ask again, if it wants one.
+    /// The message by which the owner knows that it is time to retry, if it wants one.
     pub notify: Option<Notification>,
     /// The user that last asked for it.
     pub asker: Rc<Asker>,
@@ -106,7 +105,7 @@ impl Notification {
 }
 
 impl Place {
-    /// The message that tells its owner to ask again, if it wants one.
+    /// The message by which its owner knows that it is time to retry, if it wants one.
     fn message(&self, turn_of: Option<Ticket>) -> Option<Message> {
         let Notification { words, channel_length, .. } = self.notify.as_ref()?;
         let (channel, text) = words.split_at_checked((*channel_length).into())?;

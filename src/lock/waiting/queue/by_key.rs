@@ -18,7 +18,7 @@ pub struct ByKey {
     last: Cell<usize>,
     /// How often all keys of the database have changed at once.
     changes: u64,
-    /// The first so many queues may not have been settled since then.
+    /// Of how many queues, the first ones, it is not known that they have been settled since.
     unseen: usize,
 }
 

@@ -84,10 +84,13 @@ impl Fair {
             fair.by_group.remove((group, ticket));
             fair.granted.extend(granted.map(|granted| (group, granted)));
         });
+        if granted.is_some() {
+            self.count_holder(group, true);
+        }
         Some(was_first)
     }
 
-    /// One of this group has come to share the lock, or shares it no more.
+    /// One of this group has come to hold the lock, or holds it no more.
     pub fn count_holder(&mut self, group: Group, comes: bool) {
         let one = if comes { 1 } else { -1 };
         self.held = self.held.saturating_add_signed(one);

@@ -39,7 +39,7 @@ pub struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Stand {
     ticket: Ticket,
-    /// If it waits for this lock alone, it is granted beside fewer than so many others.
+    /// If it waits for this lock alone, it is granted beside fewer others than this.
     room: u64,
 }
 

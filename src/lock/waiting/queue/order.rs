@@ -125,6 +125,14 @@ impl<T: Sorted> Order<T> {
         self.rebuild_sums();
     }
 
+    /// Adds an element, or removes it.
+    pub fn set(&mut self, one: T, is_there: bool) {
+        match is_there {
+            true => self.insert(one),
+            false => _ = self.remove(one.key()),
+        }
+    }
+
     pub fn remove(&mut self, key: T::Key) -> Option<T> {
         let (at, Ok(place)) = self.find(key) else {
             return None;

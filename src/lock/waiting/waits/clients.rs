@@ -31,22 +31,6 @@ impl Handles {
         self.replaced.len().saturating_add(self.waits.len())
     }
 
-    /// Was this blocked client replaced?
-    pub fn is_replaced(&self, handle: Ticket) -> bool {
-        self.replaced.contains_key(&handle)
-    }
-
-    /// If this blocked client was replaced, returns whether it has yet to be told so; it is from now on.
-    pub fn tell_replaced(&mut self, handle: Ticket) -> Option<bool> {
-        let replied = self.replaced.get_mut(&handle)?;
-        Some(!std::mem::replace(replied, true))
-    }
-
-    /// A blocked client has ended. Returns whether it was replaced.
-    pub fn forget_replaced(&mut self, handle: Ticket) -> bool {
-        self.replaced.remove(&handle).is_some()
-    }
-
     /// This wait has no client any more, or another one.
     pub fn forget(&mut self, ticket: Ticket) {
         if let Some(handle) = self.clients.remove(&ticket) {
@@ -56,6 +40,22 @@ impl Handles {
 }
 
 impl Waits {
+    /// Was this blocked client replaced?
+    pub fn is_replaced(&self, handle: Ticket) -> bool {
+        self.handles.replaced.contains_key(&handle)
+    }
+
+    /// If this blocked client was replaced, returns whether it has had no reply that says so; it gets that now.
+    pub fn tell_replaced(&mut self, handle: Ticket) -> Option<bool> {
+        let replied = self.handles.replaced.get_mut(&handle)?;
+        Some(!std::mem::replace(replied, true))
+    }
+
+    /// A blocked client has ended. Returns whether it was replaced.
+    pub fn forget_replaced(&mut self, handle: Ticket) -> bool {
+        self.handles.replaced.remove(&handle).is_some()
+    }
+
     /// The wait of this blocked client, unless another request has taken it over.
     #[inline]
     pub fn wait_of_client(&self, handle: Ticket) -> Option<Ticket> {

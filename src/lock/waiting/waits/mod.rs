@@ -8,7 +8,6 @@ mod waiters;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::queue::order::Order;
 use crate::lock::waiting::waits::clients::Handles;
@@ -23,12 +22,12 @@ pub type Ticket = u64;
 #[derive(Debug)]
 pub struct Waits {
     waiters: Waiters,
-    pub listed: Listed,
+    listed: Listed,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
-    /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
+    /// The server's error for waiters whose users have lost the right to the locks, until the client gets it.
     denials: BTreeMap<Ticket, Rc<str>>,
-    pub handles: Handles,
+    handles: Handles,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
     last_ticket: Ticket,
@@ -37,7 +36,7 @@ pub struct Waits {
 
 /// What is counted and listed of requests that wait, and of places that sleep.
 #[derive(Debug, Default)]
-pub struct Listed {
+struct Listed {
     /// Those that wait with a blocked client.
     clients: Order<Ticket>,
     /// How many wait without one: places that do not sleep.
@@ -48,69 +47,29 @@ pub struct Listed {
     entries_asleep: usize,
     /// When each times out, and when the lease of each place ends.
     times_up: Order<(Ms, Ticket)>,
-    pub classes: Classes,
 }
 
 impl Listed {
-    /// How many requests wait, without places that sleep.
-    pub fn count_waiting(&self) -> usize {
-        self.clients.len().saturating_add(self.places)
-    }
-
-    /// The number of entries in all queues together: a waiter has one in each of its queues.
-    pub fn entries(&self) -> usize {
-        self.entries
-    }
-
-    pub fn entries_asleep(&self) -> usize {
-        self.entries_asleep
-    }
-
-    /// The request that times out next, or whose lease ends next, and when.
-    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
-        self.times_up.first()
-    }
-
-    /// The request with a blocked client that has waited longest.
-    pub fn first_client(&self) -> Option<Ticket> {
-        self.clients.first()
-    }
-
-    fn add(&mut self, ticket: Ticket, waiter: &Waiter) {
+    /// Lists this request, or takes it off the lists.
+    fn list(&mut self, ticket: Ticket, waiter: &Waiter, is_listed: bool) {
+        let add = |count: &mut usize, more: usize| {
+            *count = match is_listed {
+                true => count.saturating_add(more),
+                false => count.saturating_sub(more),
+            };
+        };
         let entries = waiter.names.len();
         match (waiter.state(), &waiter.tell) {
-            (State::Asleep, _) => self.entries_asleep = self.entries_asleep.saturating_add(entries),
-            (State::Waiting, tell) => {
-                match tell {
-                    Tell::Client(_) => self.clients.insert(ticket),
-                    Tell::Place(_) => self.places = self.places.saturating_add(1),
-                }
-                self.entries = self.entries.saturating_add(entries);
-                self.classes.count_joined(&waiter.names, ticket);
-            }
+            (State::Waiting, Tell::Client(_)) => self.clients.set(ticket, is_listed),
+            (State::Waiting, Tell::Place(_)) => add(&mut self.places, 1),
+            (State::Asleep, _) => add(&mut self.entries_asleep, entries),
             _ => return,
         }
-        if let Some(until) = waiter.until() {
-            self.times_up.insert((until, ticket));
-        }
-    }
-
-    fn remove(&mut self, ticket: Ticket, waiter: &Waiter) {
-        let entries = waiter.names.len();
-        match (waiter.state(), &waiter.tell) {
-            (State::Asleep, _) => self.entries_asleep = self.entries_asleep.saturating_sub(entries),
-            (State::Waiting, tell) => {
-                match tell {
-                    Tell::Client(_) => _ = self.clients.remove(ticket),
-                    Tell::Place(_) => self.places = self.places.saturating_sub(1),
-                }
-                self.entries = self.entries.saturating_sub(entries);
-                self.classes.count_left(&waiter.names, ticket);
-            }
-            _ => return,
+        if waiter.state() == State::Waiting {
+            add(&mut self.entries, entries);
         }
         if let Some(until) = waiter.until() {
-            self.times_up.remove((until, ticket));
+            self.times_up.set((until, ticket), is_listed);
         }
     }
 }
@@ -140,7 +99,7 @@ impl Waits {
 
     pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
         self.by_owner.insert((waiter.print, ticket));
-        self.listed.add(ticket, &waiter);
+        self.listed.list(ticket, &waiter, true);
         self.waiters.insert(ticket, waiter);
     }
 
@@ -160,9 +119,9 @@ impl Waits {
     /// Changes a request, and what is listed of it. Returns it as it is then.
     fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter)) -> Option<&Waiter> {
         let waiter = self.waiters.get_mut(ticket)?;
-        self.listed.remove(ticket, waiter);
+        self.listed.list(ticket, waiter, false);
         change(waiter);
-        self.listed.add(ticket, waiter);
+        self.listed.list(ticket, waiter, true);
         Some(waiter)
     }
 
@@ -190,7 +149,7 @@ impl Waits {
     /// Removes a request altogether, and returns it.
     pub(in crate::lock::waiting) fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
         let waiter = self.waiters.remove(ticket)?;
-        self.listed.remove(ticket, &waiter);
+        self.listed.list(ticket, &waiter, false);
         self.by_owner.remove((waiter.print, ticket));
         self.denials.remove(&ticket);
         self.handles.forget(ticket);
@@ -277,9 +236,28 @@ impl Waits {
         ticket <= self.sent_away_to
     }
 
-    /// Counts by these patterns of keys from now on.
-    pub fn set_classes<'p>(&mut self, patterns: impl Iterator<Item = &'p [u8]>, fits: Fits) {
-        self.listed.classes.set(patterns, fits, self.last_ticket);
+    /// How many requests wait, without places that sleep.
+    pub fn count_waiting(&self) -> usize {
+        self.listed.clients.len().saturating_add(self.listed.places)
+    }
+
+    /// The number of entries in all queues together: a waiter has one in each of its queues.
+    pub fn entries(&self) -> usize {
+        self.listed.entries
+    }
+
+    pub fn entries_asleep(&self) -> usize {
+        self.listed.entries_asleep
+    }
+
+    /// The request that times out next, or whose lease ends next, and when.
+    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
+        self.listed.times_up.first()
+    }
+
+    /// The request with a blocked client that has waited longest.
+    pub fn first_client(&self) -> Option<Ticket> {
+        self.listed.clients.first()
     }
 
     /// How many requests have not ended, with clients that were replaced and that have taken waits over; and how many
@@ -301,8 +279,7 @@ impl Waits {
         for ticket in tickets {
             write!(to, "{ticket:?}{:?}", self.get(ticket))?;
         }
-        let Listed { clients, places, entries, entries_asleep, times_up, classes: _ } =
-            &self.listed;
+        let Listed { clients, places, entries, entries_asleep, times_up } = &self.listed;
         write!(to, "{clients:?}{places:?} {entries:?} {entries_asleep:?} {times_up:?}")?;
         let sent_away = clients.iter().filter(|&one| self.is_to_send_away(one));
         write!(to, "{:?}{:?}", self.handles, sent_away.count())?;

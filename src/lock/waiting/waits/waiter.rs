@@ -17,9 +17,9 @@
 //! reply while it is still `Waiting` was ended by `CLIENT UNBLOCK`: it becomes `TimedOut`.
 //!
 //! Each waiter ends exactly once, for whatever reason, and nothing of it is left afterwards. A waiter that
-//! ends `Granted` without its client having been told gives its grant back. If the client seems to have been
-//! told, the waiter is remembered for one more turn of the event loop, at the end of which the server may
-//! still close the connection and drop the reply: the client has been told only if its connection survives
+//! ends `Granted` without a reply to its client gives its grant back. If the client seems to have got the
+//! reply, the waiter is remembered for one more turn of the event loop, at the end of which the server may
+//! still close the connection and drop the reply: the client has it only if its connection survives
 //! that. Where the reply is sent in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command
 //! of a client that had waited itself), that is known before the end.
 
@@ -54,7 +54,7 @@ pub struct Waiter {
     pub shut_out_by: u16,
 }
 
-/// How a grant is told.
+/// How an owner hears of its grant.
 #[derive(Debug)]
 pub enum Tell {
     /// To the client that is blocked, by its reply.
@@ -121,7 +121,7 @@ impl Waiter {
         budget::reply(self.names.len())
     }
 
-    /// Its state, with the fencing number.
+    /// Its state, with the fencing token.
     #[inline]
     pub fn state(&self) -> State {
         self.state
@@ -199,7 +199,7 @@ impl Waiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Waiting,
-    /// It has been granted the locks, by this fencing number.
+    /// It has been granted the locks, by this fencing token.
     Granted(Fence),
     TimedOut,
     Denied,

@@ -17,6 +17,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a client makes of a server's replies. */
 class RedisLocksTest {
@@ -144,9 +146,10 @@ class RedisLocksTest {
         assertTrue(server.count("RELEASE") > 0, "the lost request may have been granted");
     }
 
-    @Test
-    void a_place_is_asked_for_with_the_lease_that_the_server_allows() throws Exception {
-        server.reply("LOCK.ACQUIRE", RedisErrorException.of("ERR lease must be 1 to 1500 milliseconds"), 7L);
+    @ParameterizedTest
+    @ValueSource(strings = {"", " (lock.max-place-ttl): the time after QUEUE is \"5000\""}) // 1.0, and later ones
+    void a_place_is_asked_for_with_the_lease_that_the_server_allows(String rest) throws Exception {
+        server.reply("LOCK.ACQUIRE", RedisErrorException.of("ERR lease must be 1 to 1500 milliseconds" + rest), 7L);
         assertEquals(7, locks.lock("market", SECOND).acquire().fence());
         assertEquals(1, server.count("QUEUE 1500"), server::toString);
     }
