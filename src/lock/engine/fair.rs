@@ -9,7 +9,7 @@ use crate::lock::holds::look::Look;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::words::{Mode, NameRef};
+use crate::lock::words::{Group, Mode, NameRef};
 
 impl Locks {
     /// May one more of its owner's group share this lock, by the PER of the request?
@@ -28,9 +28,20 @@ impl Locks {
         let group = self.waiting.waits.group_of(owner);
         let holders = match self.waiting.queues.get(name).and_then(Queue::fair) {
             Some(fair) => fair.holders_of(group),
-            None => self.holds.groups(turn, name).get(&group).copied().unwrap_or_default(),
+            None => self.groups(turn, name).get(&group).copied().unwrap_or_default(),
         };
         holders < per.into()
+    }
+
+    /// How many of each group share this lock, by its key.
+    fn groups(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> BTreeMap<Group, usize> {
+        let mut groups = BTreeMap::<Group, usize>::new();
+        self.holds.each_sharer(turn, name, &mut |owner, _| {
+            let count = groups.entry(self.waiting.waits.group_of(owner)).or_default();
+            *count = count.saturating_add(1);
+            true
+        });
+        groups
     }
 
     /// This owner holds the lock no more.
@@ -45,19 +56,19 @@ impl Settling<'_, '_> {
     /// Checks what the order of the requests with FAIR knows of the holders against what a look has found.
     #[cold]
     pub(super) fn check_groups(&mut self, look: &Look) {
-        let Locks { waiting, holds, limits, .. } = &mut *self.locks;
-        let Some(fair) = waiting.queues.get_mut(self.name).and_then(Queue::fair_mut) else {
-            return;
-        };
         let held = match look.lock {
             LockState::Shared { count, .. } => count,
             _ => 0,
         };
-        if fair.held != held || look.is_anew {
-            let groups = match held {
-                1.. if !limits.are_too_many(held) => holds.groups(self.turn, self.name),
-                _ => BTreeMap::new(),
-            };
+        let known = self.locks.waiting.queues.get(self.name).and_then(Queue::fair);
+        if known.is_none_or(|fair| fair.held == held && !look.is_anew) {
+            return;
+        }
+        let groups = match held {
+            1.. if !self.locks.limits.are_too_many(held) => self.locks.groups(self.turn, self.name),
+            _ => BTreeMap::new(),
+        };
+        if let Some(fair) = self.locks.waiting.queues.get_mut(self.name).and_then(Queue::fair_mut) {
             fair.count_anew(held, groups);
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! Nothing here knows a queue. Holds that are found to have ended are returned, for the caller to log.
 
-mod groups;
 pub mod ledger;
 pub mod look;
 pub mod open;

@@ -360,3 +360,28 @@ fn one_with_fair_waits_for_none_of_another_group_that_has_come_before_it() {
     let found = deadlock(&mut server, &[LOCK], fair("dot", 2));
     assert!(found.is_some());
 }
+
+#[test]
+fn a_holder_that_came_unseen_and_is_released_does_not_hide_that_others_went_unseen() {
+    let mut server = server();
+    server.set((1, "lock"), shares([("ben:1", 1000)]));
+    server.takes(&[LOCK], for_long(fair("ann:1", 1)));
+    let ann = waits_per(&mut server, "ann:2", 1, 1);
+    server.foreign(Write::Swap(0, 1));
+    assert_eq!(server.release(LOCK, "ben:1"), Ok(true));
+    assert_eq!(granted(&mut server, [ann]), [true]);
+}
+
+#[test]
+fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_unseen() {
+    let mut server = server();
+    server.takes(&[LOCK], Plea { ttl: 50, ..fair("cid:1", 1) });
+    server.takes(&[OTHER], for_long(alone("eve")));
+    let ann = waits_fairly(&mut server, "ann:1", 1);
+    let ben = server.queues(&[LOCK, OTHER], for_long(sharing("ben")));
+    server.lags_until(60);
+    server.release(OTHER, "eve").unwrap();
+    server.at(60);
+    let (ann, ben) = (server.was_granted(ann), server.was_granted(ben));
+    assert!(ann.is_some() && ann < ben, "{ann:?} before {ben:?}");
+}

@@ -92,9 +92,11 @@ impl Fair {
 
     /// One of this group has come to hold the lock, or holds it no more.
     pub fn count_holder(&mut self, group: Group, comes: bool) {
-        let one = if comes { 1 } else { -1 };
-        self.held = self.held.saturating_add_signed(one);
-        self.set_holders(group, self.holders_of(group).saturating_add_signed(one));
+        let before = self.holders_of(group);
+        // One that was not known is not counted, so that the sum stays wrong, and all are counted anew.
+        let now = if comes { before.saturating_add(1) } else { before.saturating_sub(1) };
+        self.held = self.held.saturating_add(now).saturating_sub(before);
+        self.set_holders(group, now);
     }
 
     /// So many share the lock, and so many of each group.
