@@ -1,5 +1,5 @@
 //! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n [FAIR [PER m]]]
-//! [SESSION] [MAXQUEUE n]`
+//! [REPLICAS n] [SESSION] [MAXQUEUE n]`
 
 use super::asking::{ARGUMENTS, ONE_LOCK_MODE, ask};
 use super::{KEY, lock_name};
@@ -16,8 +16,8 @@ impl Command for Acquire {
         complexity: c"O(log(N)) with N the number of holders and waiters; with PER, and if no request waits, O(N) with N the number of holders.",
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, _, session, max_queue] = ARGUMENTS;
-            &[KEY, owner, ttl, waiting, ONE_LOCK_MODE, session, max_queue]
+            let [owner, ttl, waiting, _, replicas, session, max_queue] = ARGUMENTS;
+            &[KEY, owner, ttl, waiting, ONE_LOCK_MODE, replicas, session, max_queue]
         },
     };
 

@@ -51,7 +51,7 @@ pub use engine::report::{Grant, Holder, HolderNow, Left, Report};
 pub use fence::{Epoch, SlotState};
 pub use hashing::ByNumber;
 pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
-pub use limits::MOST_SHARERS;
+pub use limits::{MOST_REPLICAS, MOST_SHARERS};
 pub use log::line::{Comeback, Cut, Line, Reason};
 pub use room::give_back_room;
 pub use stats::classes::{Class, MOST_CLASSES};
@@ -62,5 +62,5 @@ pub use waiting::report::{QueuedWaiter, USUALLY_NAMED, WaitingGroup};
 pub use waiting::waits::waiter::WaitOutcome;
 pub use words::{
     Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Ms, Name, NameRef,
-    NotALock, Notify, Now, Patience, Refusal, Request, Secret, Terms, Ticket,
+    NotALock, Notify, Now, Patience, Print, Refusal, Request, Secret, Terms, Ticket,
 };

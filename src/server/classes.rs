@@ -96,7 +96,7 @@ pub unsafe fn report(info: *mut InfoCtx, locks: &Locks) {
             return;
         }
         let mut names = BTreeSet::new();
-        for class in locks.waiting().classes.iter() {
+        for class in locks.waiting.classes.iter() {
             let name = free_name(&class.pattern, &names);
             names.insert(name.clone());
             let name = CString::new(name).unwrap_or_default();

@@ -18,7 +18,7 @@ impl Module {
     pub fn publish(&self) -> bool {
         let (mut left, mut any_passed_by) = (PORTION, false);
         while left > 0
-            && let Ok(Some(message)) = self.change(|locks| locks.waiting_mut().take_message())
+            && let Ok(Some(message)) = self.change(|locks| locks.waiting.take_message())
         {
             let (receivers, is_passed_by) = self.send(&message);
             left = left.saturating_sub(1).saturating_sub(receivers);
@@ -48,7 +48,7 @@ impl Module {
         _ = self.change(|locks| {
             locks.outcomes().published();
             if let Some(place) = passed_by {
-                locks.waiting_mut().pass_by(place, clock::now());
+                locks.waiting.pass_by(place, clock::now());
             }
         });
         (usize::try_from(receivers).unwrap_or_default(), passed_by.is_some())

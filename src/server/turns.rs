@@ -69,6 +69,7 @@ impl Module {
         }
         if self.timer.rings(now) {
             self.jobs.is_ahead.set(false);
+            self.see_to_replicas(now);
             // Behind a place whose owner is gone may stand many more: not each takes a turn of the loop.
             while {
                 let is_passed_by = self.publish();
@@ -89,7 +90,7 @@ impl Module {
             locks.tick(&mut turn);
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.cut_short.take() {
-                locks.waiting_mut().queues.note_all_of(None);
+                locks.waiting.queues.note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
                 locks.outcomes().reply_again(ticket);
@@ -130,7 +131,7 @@ impl Module {
         if !self.has_to_wake() {
             return;
         }
-        let to_reply = self.change(|locks| locks.outbox().take_to_reply());
+        let to_reply = self.change(|locks| locks.outbox.take_to_reply());
         if let Ok(to_reply) = to_reply {
             // A server that writes a reply at once leaves its client blocked until the end of the turn. Should
             // it become a replica in that turn, or the client's slot leave, it would send a second reply.
@@ -139,7 +140,7 @@ impl Module {
             } else {
                 to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
             }
-            _ = self.change(|locks| locks.outbox().give_back(to_reply));
+            _ = self.change(|locks| locks.outbox.give_back(to_reply));
         }
         self.set_timer(now);
     }
@@ -164,7 +165,7 @@ impl Module {
 
     /// Is the server about to send this waiter away?
     fn leave_to_server(&self, ticket: Ticket, now: Now) -> bool {
-        let key = self.read(|locks| locks.waiting().empty_handed(ticket)).ok().flatten();
+        let key = self.read(|locks| locks.waiting.empty_handed(ticket)).ok().flatten();
         self.sent_on.leave_to_server(ticket, key.as_deref(), now, |name| {
             self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
         })
@@ -172,7 +173,6 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        !self.waiting.is_empty()
-            || self.read(|locks| locks.waiting().waits.leased_places()) != Ok(0)
+        !self.waiting.is_empty() || self.read(|locks| locks.waiting.waits.leased_places()) != Ok(0)
     }
 }

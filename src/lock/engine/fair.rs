@@ -9,7 +9,7 @@ use crate::lock::holds::look::Look;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::words::{Group, Mode, NameRef};
+use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
     /// May one more of its owner's group share this lock, by the PER of the request?
@@ -18,14 +18,13 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         (name, lock): (NameRef<'_>, LockState),
-        owner: &[u8],
-        mode: Mode,
+        terms: &Terms<'_>,
     ) -> bool {
-        let per = match mode {
+        let per = match terms.mode {
             Mode::Fair { per: Some(per), .. } if lock.holders() >= per.into() => per,
             _ => return true,
         };
-        let group = self.waiting.waits.group_of(owner);
+        let group = self.waiting.waits.group_of(terms.owner);
         let holders = match self.waiting.queues.get(name).and_then(Queue::fair) {
             Some(fair) => fair.holders_of(group),
             None => self.groups(turn, name).get(&group).copied().unwrap_or_default(),

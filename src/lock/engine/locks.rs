@@ -16,7 +16,7 @@ use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret};
 #[derive(Debug)]
 pub struct Locks {
     pub(in crate::lock) holds: Holds,
-    pub(in crate::lock) waiting: Waiting,
+    pub waiting: Waiting,
     pub(in crate::lock) clock: FencingClock,
     /// Until when writing is put off, because the server has refused it.
     pub(in crate::lock) put_off: Option<Ms>,
@@ -25,7 +25,7 @@ pub struct Locks {
     pub(in crate::lock) searches: Allowance,
     pub(in crate::lock) counts: Counts,
     pub(in crate::lock) log: LossLog,
-    pub(in crate::lock) outbox: Outbox,
+    pub outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
     pub(in crate::lock) offers: Offers,
@@ -58,20 +58,14 @@ impl Locks {
         self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
+    /// The name of this key.
+    #[inline]
+    pub fn name<'k>(&self, db: Db, key: &'k [u8]) -> NameRef<'k> {
+        self.holds.name(db, key)
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    pub fn waiting(&self) -> &Waiting {
-        &self.waiting
-    }
-
-    pub fn waiting_mut(&mut self) -> &mut Waiting {
-        &mut self.waiting
-    }
-
-    pub fn outbox(&mut self) -> &mut Outbox {
-        &mut self.outbox
     }
 
     pub fn holds(&self) -> &Holds {

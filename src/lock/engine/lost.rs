@@ -10,6 +10,7 @@ use crate::lock::log::{Loss, LossLog};
 use crate::lock::stats::classes::Classes;
 use crate::lock::stats::{Counts, count};
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
@@ -19,6 +20,7 @@ pub(super) struct Journal<'l> {
     pub(super) name: NameRef<'l>,
     now: Now,
     pub(super) waits: &'l Waits,
+    pub(super) pending: &'l mut PendingGrants,
     queues: &'l Queues,
     pub(super) counts: &'l mut Counts,
     pub(super) classes: &'l mut Classes,
@@ -34,8 +36,8 @@ impl<'l> Journal<'l> {
         counts: &'l mut Counts,
         log: &'l mut LossLog,
     ) -> Self {
-        let Waiting { waits, queues, classes, .. } = waiting;
-        Self { name, now, waits, queues, counts, classes, log }
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Self { name, now, waits, pending, queues, counts, classes, log }
     }
 
     /// The place that this hold is offered to: its owner has yet to claim it.
@@ -44,10 +46,16 @@ impl<'l> Journal<'l> {
         entry.delivery.offered_to().filter(|&ticket| self.waits.is_place(ticket))
     }
 
+    /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
+    pub(super) fn is_pending(&self, entry: &Entry) -> bool {
+        entry.delivery.offered_to().is_some_and(|ticket| self.pending.get(ticket).is_some())
+    }
+
     /// Logs and counts these lost holds, which have been forgotten.
     pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
         let now = self.now.ms();
         for former in lost {
+            self.pending.look_at(former.entry.delivery.offered_to());
             let reason = self.why_over(reason, former);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
@@ -55,6 +63,7 @@ impl<'l> Journal<'l> {
                 Reason::Broken => Some(&mut self.counts.broken),
                 Reason::Evicted => Some(&mut self.counts.evicted),
                 Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Unacknowledged => Some(&mut self.counts.unacknowledged),
                 Reason::Disconnected => Some(&mut self.counts.released),
                 Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
@@ -123,7 +132,7 @@ impl Records<'_, '_> {
         self.journal.record_lost(reason, std::slice::from_ref(&former));
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(self.name.db).set(self.name.key, owner.bytes(), entry);
+        self.holds.ledger(self.name.db).set(self.name, owner.bytes(), entry);
     }
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
@@ -134,7 +143,7 @@ impl Records<'_, '_> {
         for (owner, until) in self.holds.holders(self.turn, self.name, most) {
             self.remember_foreign(owner.bytes(), (hold, until));
         }
-        let lost = self.holds.ledger(self.name.db).take(self.name.key);
+        let lost = self.holds.ledger(self.name.db).take(self.name);
         self.journal.record_lost(Reason::Broken, &lost);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {
@@ -177,7 +186,7 @@ impl Records<'_, '_> {
         }
         let logged = self.journal.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
-            !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
+            !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
     }
 }

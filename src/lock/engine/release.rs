@@ -1,12 +1,14 @@
-//! Releasing: a hold ends, and the lock is handed to the next waiter.
+//! Releasing: a hold ends, and the lock is handed to the next waiter. What its owner waits for is withdrawn.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
 impl Locks {
@@ -121,7 +123,7 @@ impl Records<'_, '_> {
             self.make_room();
             if self.holds.state(self.turn, self.name).holders() > 1 {
                 self.turn.keys.unshare(self.name, owner);
-                let ended = self.holds.ledger(self.name.db).remove(self.name.key, owner);
+                let ended = self.holds.ledger(self.name.db).remove(self.name, owner);
                 return ended.map(|former| former.entry);
             }
         }
@@ -132,16 +134,51 @@ impl Records<'_, '_> {
     #[inline]
     fn remove_last(&mut self, owner: &[u8]) -> Option<Entry> {
         self.turn.keys.remove(self.name);
-        self.holds.ledger(self.name.db).forget(self.name.key, owner)
+        self.holds.ledger(self.name.db).forget(self.name, owner)
     }
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, owner: &[u8]) {
         let ledger = self.holds.ledger(self.name.db);
-        let entry = ledger.of(self.name.key, owner, Hold::Exclusive);
+        let entry = ledger.of(self.name, owner, Hold::Exclusive);
         if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(self.name.key, owner);
+            ledger.forget(self.name, owner);
         }
+    }
+}
+
+impl Outcomes<'_> {
+    /// RELEASE withdraws all requests of its owner for these locks: those that wait, and those that were granted
+    /// and have yet to be replied to. Their clients get nil. Sets `withdrawn` for each lock that had any.
+    #[inline]
+    fn withdraw(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        withdrawn: &mut [bool],
+    ) {
+        if self.waiting.waits.is_empty() {
+            return;
+        }
+        let mut moved_up = Vec::new();
+        for ticket in self.waiting.waits.withdrawable(owner) {
+            let Some(waiter) = self.waiting.waits.get(ticket) else {
+                continue;
+            };
+            let mut is_for_any = false;
+            for (name, any) in names.iter().zip(&mut *withdrawn) {
+                if waiter.names.iter().any(|one| one.borrow() == *name) {
+                    (*any, is_for_any) = (true, true);
+                }
+            }
+            if is_for_any {
+                moved_up.extend(self.decide(ticket, State::Withdrawn));
+            }
+        }
+        // A waiter that has moved up may have been withdrawn next, and its queue have closed.
+        moved_up.retain(|name| self.waiting.queues.contains(name.borrow()));
+        turn.settling.extend(moved_up);
     }
 }

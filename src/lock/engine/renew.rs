@@ -22,16 +22,15 @@ impl Locks {
             self.records(turn, name).meet();
             self.settle_queue(turn, name);
         }
-        let mut held = true;
+        let mut held = Vec::with_capacity(names.len());
         for &name in names {
-            let mut records = self.records(turn, name);
-            let hold = records.holds.hold_of(records.turn, name, owner)?;
-            if hold.is_none() {
-                records.record_comeback(owner, Comeback::Renew);
+            match self.holds.hold_of(turn, name, owner)? {
+                Some((hold, _)) if self.records(turn, name).is_pending(owner, hold) => {}
+                Some(own) => held.push((name, own)),
+                None => _ = self.records(turn, name).record_comeback(owner, Comeback::Renew),
             }
-            held &= hold.is_some();
         }
-        if !held {
+        if held.len() < names.len() {
             count(&mut self.counts.renew_refused, 1);
             return Ok(false);
         }
@@ -43,15 +42,13 @@ impl Locks {
         {
             self.end_if_its_owner_goes_on(turn, own);
         }
-        for &name in names {
-            if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
-                // Renewing claims the grants of places.
-                if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
-                    self.outcomes().end_claimed(place);
-                }
-                self.records(turn, name).renew(owner, (hold, until), deadline);
-                self.settle_queue(turn, name);
+        for (name, (hold, until)) in held {
+            // Renewing claims the grants of places.
+            if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
+                self.outcomes().end_claimed(place);
             }
+            self.records(turn, name).renew(owner, (hold, until), deadline);
+            self.settle_queue(turn, name);
         }
         Ok(true)
     }
@@ -60,12 +57,17 @@ impl Locks {
 impl Records<'_, '_> {
     /// Lets this owner's hold end at this time.
     fn renew(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>), deadline: Ms) {
+        self.mark_told(owner, (hold, until));
+        self.move_end(owner, hold, deadline);
+        self.turn.keys.announce(self.name, LockEvent::Renewed);
+    }
+
+    /// Writes another end of this owner's hold.
+    pub(super) fn move_end(&mut self, owner: &[u8], hold: Hold, end: Ms) {
         if hold == Hold::Shared {
             self.make_room();
         }
-        self.turn.prolong(self.name, owner, hold, deadline);
-        self.mark_told(owner, (hold, until));
-        self.holds.set_end(self.name, owner, hold, deadline, self.turn.now);
-        self.turn.keys.announce(self.name, LockEvent::Renewed);
+        self.turn.prolong(self.name, owner, hold, end);
+        self.holds.set_end(self.name, owner, hold, end, self.turn.now);
     }
 }

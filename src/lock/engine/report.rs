@@ -41,6 +41,8 @@ pub struct Holder {
     pub grant: Option<Grant>,
     /// How much longer the grant may be claimed, if it is a place's.
     pub claim: Option<Ms>,
+    /// How many replicas have to acknowledge the grant before its owner hears of it.
+    pub pending: Option<u8>,
 }
 
 /// What this server remembers of a grant.
@@ -107,6 +109,10 @@ impl Reports<'_> {
                             client: entry.client,
                         })
                     }),
+                    pending: entry.and_then(|entry| {
+                        let pending = self.waiting.pending.get(entry.delivery.offered_to()?)?;
+                        Some(pending.replicas)
+                    }),
                     claim: place.map(|(place, _)| {
                         let end =
                             deadline.map_or(place.claim_ends, |end| end.min(place.claim_ends));
@@ -146,7 +152,7 @@ impl Reports<'_> {
     fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
-        let name = NameRef { db, key };
+        let name = self.holds.name(db, key);
         let hold = self.holds.state(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
         let entry = self.holds.entry(name, owner.bytes(), hold);

@@ -317,7 +317,9 @@ impl History {
         let waiting: Vec<Ticket> = self.naive.waiting.iter().map(|one| one.ticket).collect();
         assert_eq!(self.server.queue(LOCK), waiting, "{:#?}", self.steps);
         for one in &self.naive.waiting {
-            let before = self.server.locks.waiting().before(one.ticket);
+            let waiting = &self.server.locks.waiting;
+            let names = &waiting.waits.get(one.ticket).unwrap().names;
+            let before = waiting.queues.before(names, one.ticket);
             assert_eq!(before, self.naive.before(one), "{one:?} {:#?}", self.steps);
         }
         let happened = self.server.happened();

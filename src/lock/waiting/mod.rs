@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`Waits`] | the requests: by ticket, by owner, by time |
 //! | [`Queues`] | in which order they wait for each lock, and when it is to be looked at again |
+//! | [`PendingGrants`] | which grants replicas have yet to acknowledge |
 //! | [`Places`] | what is kept of places beside that: claims, messages, since when their owners can ask |
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
+pub mod pending;
 pub mod place;
 pub mod queue;
 pub mod queues;
@@ -17,6 +19,7 @@ pub mod waits;
 use std::rc::Rc;
 
 use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::place::Places;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
@@ -31,6 +34,7 @@ pub struct Waiting {
     pub waits: Waits,
     pub queues: Queues,
     pub places: Places,
+    pub pending: PendingGrants,
     /// What is counted by classes of keys.
     pub classes: Classes,
 }
@@ -41,6 +45,7 @@ impl Waiting {
             waits: Waits::new(secret),
             queues: Queues::new(secret),
             places: Places::default(),
+            pending: PendingGrants::default(),
             classes: Classes::default(),
         }
     }
@@ -56,7 +61,7 @@ impl Waiting {
         limits: &Limits,
     ) -> Result<(), Refusal> {
         let given_up = instead_of.and_then(|ticket| self.waits.get(ticket));
-        let given_up = given_up.filter(|waiter| waiter.state() == State::Waiting);
+        let given_up = given_up.filter(|waiter| waiter.state == State::Waiting);
         // The wait that is given up stands in the same queues.
         let before = |name: NameRef<'_>, group: Option<Group>| {
             let is_counted = given_up.is_some_and(|own| group.is_none() || own.mode.is_fair());
@@ -104,6 +109,22 @@ impl Waiting {
         ticket
     }
 
+    /// Lists a request that is granted its locks at once, and whose client is blocked until replicas have acknowledged
+    /// that. It joins no queue.
+    pub fn enlist(
+        &mut self,
+        request: &Request<'_>,
+        names: &[NameRef<'_>],
+        (until, tell): (Option<Ms>, Tell),
+        now: Now,
+    ) -> Ticket {
+        let ticket = self.waits.draw_ticket();
+        let names = names.iter().map(|name| name.keep()).collect();
+        let print = self.waits.print_of(request.terms.owner);
+        self.waits.insert(ticket, Waiter::new(request, print, names, (until, now), tell).granted());
+        ticket
+    }
+
     /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
     /// the client that is to be blocked until then, if one is.
     pub fn take_over(
@@ -129,7 +150,7 @@ impl Waiting {
             return Vec::new();
         };
         self.classes.count_left(&names, ticket);
-        let is_granted = matches!(outcome, State::Granted(_));
+        let is_granted = outcome.is_grant();
         let names = names.iter().filter(|name| self.leave(name, ticket, is_granted) && !is_granted);
         names.cloned().collect()
     }
@@ -159,7 +180,7 @@ impl Waiting {
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         self.places.untie(ticket, &waiter);
-        if waiter.state() == State::Waiting {
+        if waiter.state == State::Waiting {
             self.classes.count_left(&waiter.names, ticket);
         }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
@@ -209,18 +230,12 @@ impl Waiting {
         }
     }
 
-    /// How many come before this one in its queues: the most in any of them.
-    pub fn before(&self, ticket: Ticket) -> usize {
-        let waiter = self.waits.get(ticket);
-        waiter.map_or(0, |waiter| self.queues.before(&waiter.names, ticket))
-    }
-
     /// What comes of a request that waits now, for a client with this handle or as a place.
     pub fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
-        if self.waits.is_place(ticket) {
-            return Acquired::Place(self.before(ticket));
+        match self.waits.get(ticket).filter(|waiter| waiter.place().is_some()) {
+            Some(place) => Acquired::Place(self.queues.before(&place.names, ticket)),
+            None => Acquired::Waiting(handle),
         }
-        Acquired::Waiting(handle)
     }
 
     /// Does this waiter stand last in each of its queues?

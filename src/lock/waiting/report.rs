@@ -56,7 +56,7 @@ impl Waiting {
         let waiters = (all.take(most).zip(1..))
             .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
             .map(|(ticket, position, waiter)| {
-                let asleep = waiter.state() == State::Asleep;
+                let asleep = waiter.state == State::Asleep;
                 QueuedWaiter {
                     owner: Rc::clone(&waiter.owner),
                     mode: waiter.mode,
@@ -95,6 +95,7 @@ impl Waiting {
         let [waiters, times_up] = self.waits.counts();
         let [alarms, noted] = self.queues.counts();
         let [claims, work] = self.places.counts();
+        let work = work.saturating_add(self.pending.len());
         Remembered {
             queues: self.queues.len(),
             waiters,

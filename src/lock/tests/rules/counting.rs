@@ -331,7 +331,7 @@ fn only_waits_that_were_granted_have_a_length() {
 
 /// How many requests wait, and for how many locks.
 fn waiting_now(server: &Server) -> (usize, usize) {
-    let waiting = server.locks.waiting();
+    let waiting = &server.locks.waiting;
     (waiting.waits.count_waiting(), waiting.queues.len())
 }
 

@@ -187,6 +187,6 @@ fn a_drain_leaves_a_grant_on_its_way_alone() {
 
 /// How many requests wait, and for how many locks.
 fn waiting_now(server: &Server) -> (usize, usize) {
-    let waiting = server.locks.waiting();
+    let waiting = &server.locks.waiting;
     (waiting.waits.count_waiting(), waiting.queues.len())
 }

@@ -279,6 +279,27 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
 }
 
 #[test]
+fn a_lock_that_the_first_in_its_queue_gives_up_in_a_turn_that_is_spent_is_granted_in_the_next() {
+    let (mut server, locks) = with_locks(2);
+    let long = |plea: Plea| Plea { ttl: 1_000_000, ..plea };
+    server.takes(&locks[..1], long(alone("ann")));
+    let patience = Patience::Until(server.now().ms() + 10);
+    server.queues(&locks, Plea { patience, ..alone("ben") });
+    for number in 0..100 {
+        server.queues(&locks[..1], long(sharing(owner(number))));
+    }
+    let next = server.queues(&locks[1..], long(alone("cid")));
+    // Before the timer has rung, the first of the readers use the turn up.
+    server.lags_until(20);
+    server.release(locks[0], "ann").unwrap();
+    for ms in 21..30 {
+        server.lags_until(ms);
+        all_ticks(&mut server, |_| 0);
+    }
+    assert!(server.was_granted(next).is_some());
+}
+
+#[test]
 fn a_release_of_many_locks_grants_each_at_once_and_the_replies_go_out_in_order() {
     let (mut server, locks) = with_locks(WIDE);
     server.takes(&locks, alone("ann"));

@@ -202,6 +202,8 @@ pub struct SimulatedKeys {
     asked: BTreeMap<*const Asker, &'static str>,
     /// No client can ask for anything now.
     pub keeps_back: bool,
+    /// How many writes each replica that is connected has acknowledged.
+    pub acknowledged: Vec<u64>,
     /// What the core should not have done.
     pub offences: Vec<String>,
     /// What others were told of.
@@ -234,6 +236,7 @@ impl SimulatedKeys {
             other_users: BTreeSet::new(),
             asked: BTreeMap::new(),
             keeps_back: false,
+            acknowledged: Vec::new(),
             offences: Vec::new(),
             mentioned: Vec::new(),
             visited: 0,
@@ -450,15 +453,6 @@ impl Keyspace for SimulatedKeys {
         self.write(Write::Del(lock));
     }
 
-    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
-        let deadline = match self.look(name) {
-            Stored::Nothing | Stored::NoLock => None,
-            Stored::Exclusive { .. } | Stored::Shared { .. } => self.deadline(name),
-        };
-        self.looks -= 1;
-        (self.look(name), deadline)
-    }
-
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
         match self.look(name) {
             Stored::Exclusive { .. } => Glance::Token,
@@ -502,6 +496,10 @@ impl Keyspace for SimulatedKeys {
 
     fn denial(&mut self, ticket: Ticket, _: &[Name]) -> Option<Rc<str>> {
         self.barred.contains(&ticket).then(|| Rc::from("no"))
+    }
+
+    fn replicas(&mut self, _: Now) -> usize {
+        self.acknowledged.len()
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {

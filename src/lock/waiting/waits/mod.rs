@@ -59,13 +59,13 @@ impl Listed {
             };
         };
         let entries = waiter.names.len();
-        match (waiter.state(), &waiter.tell) {
+        match (waiter.state, &waiter.tell) {
             (State::Waiting, Tell::Client(_)) => self.clients.set(ticket, is_listed),
             (State::Waiting, Tell::Place(_)) => add(&mut self.places, 1),
             (State::Asleep, _) => add(&mut self.entries_asleep, entries),
             _ => return,
         }
-        if waiter.state() == State::Waiting {
+        if waiter.state == State::Waiting {
             add(&mut self.entries, entries);
         }
         if let Some(until) = waiter.until() {
@@ -116,13 +116,13 @@ impl Waits {
         }
     }
 
-    /// Changes a request, and what is listed of it. Returns it as it is then.
-    fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter)) -> Option<&Waiter> {
-        let waiter = self.waiters.get_mut(ticket)?;
-        self.listed.list(ticket, waiter, false);
-        change(waiter);
-        self.listed.list(ticket, waiter, true);
-        Some(waiter)
+    /// Changes a request, and what is listed of it.
+    fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter)) {
+        if let Some(waiter) = self.waiters.get_mut(ticket) {
+            self.listed.list(ticket, waiter, false);
+            change(waiter);
+            self.listed.list(ticket, waiter, true);
+        }
     }
 
     /// Brings a request into another state. Returns the one before, and the request's locks.
@@ -131,9 +131,12 @@ impl Waits {
         ticket: Ticket,
         state: State,
     ) -> Option<(State, Rc<[Name]>)> {
-        let before = self.get(ticket)?.state();
-        let waiter = self.change(ticket, |waiter| waiter.set_state(state))?;
-        Some((before, Rc::clone(&waiter.names)))
+        let mut before = None;
+        self.change(ticket, |waiter| {
+            let state = std::mem::replace(&mut waiter.state, state);
+            before = Some((state, Rc::clone(&waiter.names)));
+        });
+        before
     }
 
     /// The names of a place that falls asleep may be copies: these are those of its queues.
@@ -199,7 +202,7 @@ impl Waits {
     }
 
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.get(ticket).is_some_and(|waiter| waiter.state() == State::Waiting)
+        self.get(ticket).is_some_and(|waiter| waiter.state == State::Waiting)
     }
 
     /// Is this request a place in the queue?

@@ -104,7 +104,7 @@ impl Book {
         }
         for wait in &mut self.waits {
             let state = (wait.place).and_then(|place| server.locks.waiting.waits.get(place));
-            if wait.ticket.is_none() && state.is_some_and(|one| one.state() == State::Waiting) {
+            if wait.ticket.is_none() && state.is_some_and(|one| one.state == State::Waiting) {
                 wait.granted = None;
             }
         }
@@ -185,7 +185,7 @@ impl Book {
                 gone.push(at);
                 continue;
             };
-            let state = locks.waiting.waits.get(ticket).map(|waiter| waiter.state());
+            let state = locks.waiting.waits.get(ticket).map(|waiter| waiter.state);
             wait.asleep = state == Some(State::Asleep);
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
