@@ -102,7 +102,7 @@ struct Scene {
 }
 
 fn scenes() -> [Scene; 3] {
-    let late = Duration::from_millis(500);
+    let late = Duration::from_millis(250);
     [
         Scene {
             name: "one floods, another comes",
