@@ -10,8 +10,10 @@ use crate::lock::log::{Loss, LossLog};
 use crate::lock::stats::classes::Classes;
 use crate::lock::stats::{Counts, count};
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
 
 /// What is counted and logged of the holds of one lock.
@@ -19,6 +21,7 @@ pub(super) struct Journal<'l> {
     pub(super) name: NameRef<'l>,
     now: Now,
     pub(super) waits: &'l Waits,
+    pub(super) pending: &'l mut PendingGrants,
     queues: &'l Queues,
     pub(super) counts: &'l mut Counts,
     pub(super) classes: &'l mut Classes,
@@ -34,8 +37,8 @@ impl<'l> Journal<'l> {
         counts: &'l mut Counts,
         log: &'l mut LossLog,
     ) -> Self {
-        let Waiting { waits, queues, classes, .. } = waiting;
-        Self { name, now, waits, queues, counts, classes, log }
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Self { name, now, waits, pending, queues, counts, classes, log }
     }
 
     /// The place that this hold is offered to: its owner has yet to claim it.
@@ -44,10 +47,17 @@ impl<'l> Journal<'l> {
         entry.delivery.offered_to().filter(|&ticket| self.waits.is_place(ticket))
     }
 
+    /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
+    pub(super) fn is_pending(&self, entry: &Entry) -> bool {
+        let waiter = entry.delivery.offered_to().and_then(|ticket| self.waits.get(ticket));
+        waiter.is_some_and(Waiter::waits_for_replicas)
+    }
+
     /// Logs and counts these lost holds, which have been forgotten.
     pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
         let now = self.now.ms();
         for former in lost {
+            self.pending.look_at(former.entry.delivery.offered_to());
             let reason = self.why_over(reason, former);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
@@ -55,6 +65,7 @@ impl<'l> Journal<'l> {
                 Reason::Broken => Some(&mut self.counts.broken),
                 Reason::Evicted => Some(&mut self.counts.evicted),
                 Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Unacknowledged => Some(&mut self.counts.unacknowledged),
                 Reason::Disconnected => Some(&mut self.counts.released),
                 Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
@@ -177,7 +188,7 @@ impl Records<'_, '_> {
         }
         let logged = self.journal.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
-            !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
+            !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
     }
 }

@@ -65,6 +65,13 @@ impl Records<'_, '_> {
             && !(self.holds.may_miss_keys(self.turn.now) && self.holds.is_missing(self.name))
     }
 
+    /// Does this owner not have its hold yet, because replicas have to acknowledge it?
+    pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
+        let may_be = !self.journal.pending.is_empty() || self.journal.waits.has_places();
+        let entry = may_be.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        entry.is_some_and(|entry| self.journal.is_pending(&entry))
+    }
+
     /// The place that the hold of this owner is offered to, which holds the lock so.
     pub(super) fn claim_at(&self, owner: &[u8], hold: Hold) -> Option<Ticket> {
         let has_places = self.journal.waits.has_places();
@@ -73,17 +80,20 @@ impl Records<'_, '_> {
     }
 
     /// Remembers that this owner gets to know that it holds the lock. A hold that another client has written
-    /// gets a record by that.
-    pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) {
+    /// gets a record by that. Returns false if it must not know yet, because replicas have to acknowledge it.
+    pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
+            Some(entry) if entry.delivery.is_told() => {}
+            Some(entry) if self.journal.is_pending(&entry) => return false,
             // The grant of a place is claimed only by a command that returns its token.
-            Some(entry) if entry.delivery.is_told() || self.journal.claim_of(&entry).is_some() => {}
+            Some(entry) if self.journal.claim_of(&entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
             }
             None => self.remember_foreign(owner, (hold, until)),
         }
+        true
     }
 
     /// Adds a record, without a token, for a hold that this server did not grant, if it has none.
