@@ -13,6 +13,7 @@ use crate::lock::waiting::Waiting;
 use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
 
 /// What is counted and logged of the holds of one lock.
@@ -48,7 +49,8 @@ impl<'l> Journal<'l> {
 
     /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, entry: &Entry) -> bool {
-        entry.delivery.offered_to().is_some_and(|ticket| self.pending.get(ticket).is_some())
+        let waiter = entry.delivery.offered_to().and_then(|ticket| self.waits.get(ticket));
+        waiter.is_some_and(Waiter::waits_for_replicas)
     }
 
     /// Logs and counts these lost holds, which have been forgotten.

@@ -67,8 +67,8 @@ impl Records<'_, '_> {
 
     /// Does this owner not have its hold yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
-        let pending = !self.journal.pending.is_empty();
-        let entry = pending.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        let may_be = !self.journal.pending.is_empty() || self.journal.waits.has_places();
+        let entry = may_be.then(|| self.holds.entry(self.name, owner, hold)).flatten();
         entry.is_some_and(|entry| self.journal.is_pending(&entry))
     }
 
@@ -83,9 +83,10 @@ impl Records<'_, '_> {
     /// gets a record by that. Returns false if it must not know yet, because replicas have to acknowledge it.
     pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
-            // The grant of a place is claimed only by a command that returns its token.
-            Some(entry) if entry.delivery.is_told() || self.journal.claim_of(&entry).is_some() => {}
+            Some(entry) if entry.delivery.is_told() => {}
             Some(entry) if self.journal.is_pending(&entry) => return false,
+            // The grant of a place is claimed only by a command that returns its token.
+            Some(entry) if self.journal.claim_of(&entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
