@@ -38,7 +38,7 @@ impl Locks {
 impl<'l> Acquire<'l, '_> {
     pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
-        if self.locks.holds.wall().is_stepped(self.turn.now) {
+        if self.locks.holds.wall.is_stepped(self.turn.now) {
             names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
         }
         if !self.locks.waiting.waits.is_empty() {

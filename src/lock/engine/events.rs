@@ -22,8 +22,8 @@ impl Locks {
     /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead) {
-        if ahead != self.holds.wall().ahead() {
-            self.holds.wall_mut().set(ahead, self.clock.draw_unused());
+        if ahead != self.holds.wall.ahead() {
+            self.holds.wall.set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
             self.waiting.queues.note_all_of(None);
@@ -109,9 +109,9 @@ impl Locks {
             self.outcomes().end_wait(ticket, State::SentAway);
         }
         let returns = std::mem::take(&mut self.offers.returns);
-        self.holds.discard(returns.len(), returns.into_iter());
+        self.holds.discarded.add(returns.len(), returns.into_iter());
         let noted = self.waiting.queues.take_noted();
-        self.holds.discard(noted.len(), noted.into_iter());
+        self.holds.discarded.add(noted.len(), noted.into_iter());
         self.waiting.end_places(Ending::All);
         self.waiting.waits.send_all_away();
         self.outcomes().send_some_away(&mut Budget::of(Budget::PORTION));

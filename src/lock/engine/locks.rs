@@ -50,7 +50,7 @@ impl Locks {
 
     /// Does this key matter: is there a hold in the ledger, or a queue?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
-        self.waiting.queues.contains(name) || self.holds.know(name)
+        self.waiting.queues.contains(name) || self.holds.held(name).is_some()
     }
 
     /// Are there no holds and no queues in this database, or without one in any?
@@ -95,7 +95,7 @@ impl Locks {
         let tasks = [
             self.offers.len(),
             self.outbox.len(),
-            self.holds.count_discarded(),
+            self.holds.discarded.len(),
             self.holds.count(|ledger| ledger.has_to_sweep().into()),
         ];
         let waiting = self.waiting.remembered();

@@ -28,12 +28,12 @@ const SWEPT: usize = 16;
 #[derive(Debug)]
 pub struct Holds {
     ledgers: Databases<Ledger>,
-    wall: WallClock,
+    pub wall: WallClock,
     /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
     /// holds may have ended.
     missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
-    discarded: Discarded,
+    pub discarded: Discarded,
     secret: Secret,
 }
 
@@ -97,11 +97,6 @@ impl Holds {
         self.ledgers.get(name.db)?.held(name)
     }
 
-    /// Is anything remembered of this lock?
-    pub fn know(&self, name: NameRef<'_>) -> bool {
-        self.held(name).is_some()
-    }
-
     /// Is this owner in this record, as one whose hold has not ended?
     pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
         held.get(self.secret, owner).is_some_and(|entry| entry.end.lasts(now))
@@ -115,29 +110,6 @@ impl Holds {
     /// Is nothing remembered of this database's holds, or without one of any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
         !self.ledgers.any_of(db, |ledger| !ledger.remembers_nothing())
-    }
-
-    #[inline]
-    pub fn wall(&self) -> &WallClock {
-        &self.wall
-    }
-
-    #[inline]
-    pub fn wall_mut(&mut self) -> &mut WallClock {
-        &mut self.wall
-    }
-
-    /// Forgets these pieces of memory, of `things` things in all, in portions if they are many.
-    pub fn discard<T: 'static>(
-        &mut self,
-        things: usize,
-        pieces: impl Iterator<Item = T> + 'static,
-    ) {
-        self.discarded.add(things, pieces);
-    }
-
-    pub fn count_discarded(&self) -> usize {
-        self.discarded.len()
     }
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there

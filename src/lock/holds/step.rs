@@ -59,7 +59,7 @@ impl Holds {
     /// Returns the holds that have ended meanwhile.
     #[inline]
     pub fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
-        if !self.may_miss_keys(turn.now) || !self.know(name) {
+        if !self.may_miss_keys(turn.now) || self.held(name).is_none() {
             return Vec::new();
         }
         self.bring_into_step(turn, name)
