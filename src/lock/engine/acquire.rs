@@ -34,7 +34,7 @@ impl<'l> Acquire<'l, '_> {
     pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
         if self.locks.holds.wall().is_stepped(self.turn.now) {
-            names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
+            names.iter().for_each(|&name| self.locks.meet(self.turn, name));
         }
         if !self.locks.waiting.waits.is_empty() {
             self.own = self.settle_own_wait();

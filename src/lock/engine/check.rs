@@ -25,11 +25,11 @@ impl Records<'_, '_> {
         match held {
             Some(held) => {
                 self.mark_told(owner, held);
-                count(&mut self.journal.counts.guarded, 1);
+                count(&mut self.counts.guarded, 1);
             }
             None => {
                 self.record_comeback(owner, Comeback::Guard);
-                count(&mut self.journal.counts.guard_refused, 1);
+                count(&mut self.counts.guard_refused, 1);
             }
         }
         Ok(held.is_some())
@@ -44,7 +44,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.records(turn, name).meet();
+        self.meet(turn, name);
         self.settle_queue(turn, name);
         self.records(turn, name).guard(owner)
     }

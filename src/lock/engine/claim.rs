@@ -78,7 +78,7 @@ impl Locks {
         };
         self.waiting.note_if_kept_back(turn, ticket);
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
-        names.iter().for_each(|name| self.records(turn, name.borrow()).meet());
+        names.iter().for_each(|name| self.meet(turn, name.borrow()));
         let held = self.holds_offered(turn, ticket, &names, &owner);
         if !held.iter().all(|&(name, _)| self.records(turn, name).may_write()) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));

@@ -121,10 +121,10 @@ impl Records<'_, '_> {
         if is_new {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(Lost::all(others, Reason::Expired));
-            count(&mut self.journal.counts.acquired, 1);
-            self.journal.classes.count_grant(name.key);
+            count(&mut self.counts.acquired, 1);
+            self.classes.count_grant(name.key);
         } else if goes_on {
-            return self.journal.record_lost(Reason::Overwritten, &others);
+            return self.journal().record_lost(Reason::Overwritten, &others);
         }
         self.turn.keys.announce(name, LockEvent::Acquired);
     }

@@ -234,7 +234,7 @@ impl Settling<'_, '_> {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             self.turn.budget.draw(1);
             let name = name.borrow();
-            self.locks.records(self.turn, name).meet();
+            self.locks.meet(self.turn, name);
             // The caller's own slice: the shell knows the open key by its address.
             let is_here = is_first && name == self.name;
             let name = if is_here { self.name } else { name };

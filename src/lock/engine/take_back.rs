@@ -26,7 +26,7 @@ impl Locks {
             self.offers.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        self.records(turn, name).meet();
+        self.meet(turn, name);
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
@@ -45,7 +45,7 @@ impl Locks {
             Reason::Disconnected
         };
         let lost = std::slice::from_ref(&former);
-        self.records(turn, name).journal.record_lost(reason, lost);
+        self.records(turn, name).journal().record_lost(reason, lost);
         turn.keys.announce(name, LockEvent::Released);
         self.records(turn, name).remove_hold(owner, hold);
         self.settle_queue(turn, name);
