@@ -37,14 +37,14 @@ pub fn in_words(deadlock: &Deadlock, may_read: &dyn Fn(NameRef<'_>) -> bool) -> 
 mod tests {
     use std::rc::Rc;
 
-    use crate::lock::{Link, Name};
+    use crate::lock::{Link, NameRef, Secret};
 
     use super::*;
 
     fn link(owner: &str, key: &str, next: Claim) -> Link {
         Link {
             owner: Rc::from(owner.as_bytes()),
-            name: Name { db: 0, key: Rc::from(key.as_bytes()) },
+            name: NameRef::new(0, key.as_bytes(), Secret(1, 2)).keep(),
             next,
         }
     }

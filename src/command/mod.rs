@@ -39,7 +39,7 @@ fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<Name
     let mut names: Vec<NameRef<'w>> = Vec::with_capacity(keys.len());
     for &key in keys {
         if names.iter().all(|name| name.key != key) {
-            names.push(NameRef { db, key });
+            names.push(call.locks.name(db, key));
         }
     }
     Ok(names)
@@ -48,5 +48,5 @@ fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<Name
 /// The lock that a call names by its first word.
 fn lock_name<'w>(call: &mut Call<'w, '_, '_>) -> Result<NameRef<'w>, Fault> {
     let key = call.words.one()?;
-    Ok(NameRef { db: call.db, key })
+    Ok(call.locks.name(call.db, key))
 }

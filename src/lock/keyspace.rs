@@ -81,9 +81,6 @@ pub trait Keyspace {
     /// except inside a client's write command.
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_>;
 
-    /// Returns what this key stores, and when it expires, if it is a lock's and ever does.
-    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>);
-
     /// Returns what this key may be. Unlike `look` it does not read the value, which may cost the server
     /// memory.
     fn glance(&mut self, name: NameRef<'_>) -> Glance;

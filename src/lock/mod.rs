@@ -62,5 +62,5 @@ pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};
 pub use waiting::waits::waiter::WaitOutcome;
 pub use words::{
     Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Ms, Name, NameRef,
-    NotALock, Notify, Now, Patience, Refusal, Request, Secret, Terms, Ticket,
+    NotALock, Notify, Now, Patience, Print, Refusal, Request, Secret, Terms, Ticket,
 };

@@ -1,6 +1,11 @@
-//! The name of a lock: a key in a database.
+//! The name of a lock: a key in a database, with the key's hash.
 
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
+
+use indexmap::Equivalent;
+
+use crate::lock::print::{Print, Secret};
 
 /// The number of a database.
 pub type Db = usize;
@@ -11,13 +16,16 @@ pub struct NameRef<'a> {
     /// The database that the key stands in.
     pub db: Db,
     pub key: &'a [u8],
+    /// All tables find the lock by this, so that its key is hashed once.
+    pub print: Print,
 }
 
 /// The name of a lock, kept. Clones share the key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     pub db: Db,
     pub key: Rc<[u8]>,
+    pub print: Print,
 }
 
 impl Name {
@@ -28,13 +36,35 @@ impl Name {
     }
 
     pub fn borrow(&self) -> NameRef<'_> {
-        NameRef { db: self.db, key: &self.key }
+        NameRef { db: self.db, key: &self.key, print: self.print }
     }
 }
 
-impl NameRef<'_> {
+impl<'a> NameRef<'a> {
+    pub fn new(db: Db, key: &'a [u8], secret: Secret) -> Self {
+        Self { db, key, print: secret.print(key) }
+    }
+
     /// Returns a copy of this name that owns its key.
     pub fn keep(self) -> Name {
-        Name { db: self.db, key: Rc::from(self.key) }
+        Name { db: self.db, key: Rc::from(self.key), print: self.print }
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.borrow().hash(state);
+    }
+}
+
+impl Hash for NameRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.print.bits());
+    }
+}
+
+impl Equivalent<Name> for NameRef<'_> {
+    fn equivalent(&self, name: &Name) -> bool {
+        *self == name.borrow()
     }
 }

@@ -119,12 +119,11 @@ unsafe fn heard(
     }
     // SAFETY: promised by our caller.
     let key = unsafe { text::bytes(key) };
-    let name = NameRef { db, key };
     // The core is in the middle of looking at it, and sees by itself that it has gone.
     if is_opening {
-        return module.expired.note(name);
+        return module.expired.note(db, key);
     }
-    if module.read(|locks| matters(locks, name)) == Ok(false) {
+    if module.read(|locks| matters(locks, locks.name(db, key))) == Ok(false) {
         return;
     }
     // SAFETY: promised by our caller; an event's name ends where it should.
@@ -132,6 +131,7 @@ unsafe fn heard(
     let mut at_once = !may_be_on_a_walk(module, class, event);
     let now = clock::now();
     let changed = module.change(|locks| {
+        let name = locks.name(db, key);
         if !ENDS.contains(&event) {
             return locks.touched(name.keep(), now);
         }
@@ -150,7 +150,7 @@ unsafe fn heard(
         Ok(()) => module.ask_for_a_turn(at_once),
         // What the change makes of the key is not known yet, so it is looked at anew.
         Err(InAChange) if has_expired => {
-            module.expired.note(name);
+            module.expired.note(db, key);
             hear(Note::Again(db, key.into()));
         }
         Err(InAChange) => hear(Note::touched(db, key)),

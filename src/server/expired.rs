@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::ffi::RawString;
-use crate::lock::{Name, NameRef};
+use crate::lock::{Db, NameRef};
 
 /// What the server has found expired since we began what we are doing.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub struct Expired {
     /// Had that key expired?
     opened: Cell<bool>,
     /// All keys that had expired.
-    keys: RefCell<Vec<Name>>,
+    keys: RefCell<Vec<(Db, Box<[u8]>)>>,
 }
 
 impl Expired {
@@ -35,13 +35,13 @@ impl Expired {
     }
 
     /// The server has found this key expired in the middle of what we are doing.
-    pub fn note(&self, name: NameRef<'_>) {
-        self.keys.borrow_mut().push(name.keep());
+    pub fn note(&self, db: Db, key: &[u8]) {
+        self.keys.borrow_mut().push((db, Box::from(key)));
     }
 
     /// Has this key expired?
     pub fn has(&self, name: NameRef<'_>) -> bool {
-        self.keys.borrow().iter().any(|key| key.borrow() == name)
+        self.keys.borrow().iter().any(|(db, key)| *db == name.db && **key == *name.key)
     }
 
     /// We begin something else.

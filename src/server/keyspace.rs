@@ -15,8 +15,8 @@ use super::notify::Announcement;
 use super::waiting_name::waiting_name;
 use super::{clock, replicate, version};
 use crate::lock::{
-    Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Share,
-    SlotState, Stored, Ticket, from_wall, to_wall,
+    Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Print,
+    Share, SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
 /// Whose change it is, and so in whose name transactions and caches are told of it.
@@ -38,7 +38,7 @@ pub struct ServerKeys<'a> {
     /// The key that is to be deleted before another is opened, or when this is closed. Nothing stands there any
     /// more for the core; but a hold that comes first is written over what stood there, in one write, and if the
     /// server is asked whether it accepts that, the key is still there: in a slot that is leaving it decides.
-    goes: Option<(Db, Text<'a>)>,
+    goes: Option<(Db, Print, Text<'a>)>,
     pub announcements: Vec<Announcement<'a>>,
     /// Keys to be looked at once more when this is done, however it ends.
     again: Vec<Name>,
@@ -67,8 +67,6 @@ impl Drop for ServerKeys<'_> {
 struct Open<'a> {
     /// The first field, because it must be closed before others are told that it has changed.
     key: Key<'a>,
-    /// The bytes of its name.
-    bytes: *const [u8],
     name: Named<'a>,
 }
 
@@ -79,6 +77,7 @@ struct Named<'a> {
     module: &'a Module,
     ctx: Ctx<'a>,
     db: Db,
+    print: Print,
     text: Text<'a>,
     changed: Option<Whose>,
 }
@@ -182,7 +181,7 @@ impl<'a> ServerKeys<'a> {
     #[inline]
     fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
         let is_open = (self.open.as_ref())
-            .is_some_and(|open| open.name.db == name.db && open.is_named(name.key));
+            .is_some_and(|open| open.name.db == name.db && open.name.print == name.print);
         if !is_open {
             if self.goes.is_some() && !self.is_going(name) {
                 self.delete_what_goes();
@@ -219,13 +218,13 @@ impl<'a> ServerKeys<'a> {
     #[inline]
     fn is_going(&self, name: NameRef<'_>) -> bool {
         let goes = self.goes.as_ref();
-        goes.is_some_and(|(db, text)| *db == name.db && text.bytes() == name.key)
+        goes.is_some_and(|&(db, print, _)| db == name.db && print == name.print)
     }
 
     #[inline]
     fn delete_what_goes(&mut self) {
-        if let Some((db, text)) = self.goes.take() {
-            self.delete(NameRef { db, key: text.bytes() });
+        if let Some((db, print, text)) = self.goes.take() {
+            self.delete(NameRef { db, key: text.bytes(), print });
         }
     }
 
@@ -317,6 +316,22 @@ impl<'a> ServerKeys<'a> {
         refused.is_none()
     }
 
+    /// The state of the slot of this key, in a cluster.
+    pub fn state_of_slot(&mut self, db: Db, key: &[u8]) -> SlotState {
+        // In a slot that is leaving, the server takes no write of a key that is not here; in one that is
+        // on its way here, none at all.
+        let absent = Text::new(&waiting_name(key));
+        if self.refusal_of_a_write(db, &absent).is_none() {
+            return SlotState::Settled;
+        }
+        let text = self.said.text(key);
+        if self.refusal_of_a_write(db, &text).is_none() {
+            SlotState::Leaving
+        } else {
+            SlotState::Coming
+        }
+    }
+
     /// Does the server refuse commands that need memory? One that evicts has room for them, unless it
     /// has found nothing to evict. Asked once.
     fn is_out_of_memory(&mut self) -> bool {
@@ -360,16 +375,9 @@ impl<'a> Open<'a> {
         // SAFETY: promised by our caller.
         let open = || unsafe { Key::open(ctx, &text, mode) };
         let (key, had_expired) = module.expired.open(text.raw(), open);
-        // The bytes of a word of the command's are known without asking the server.
-        let bytes: *const [u8] = if text.is_lent() { name.key } else { text.bytes() };
-        let open =
-            Self { key, bytes, name: Named { module, ctx, db: name.db, text, changed: None } };
-        (open, had_expired)
-    }
-
-    fn is_named(&self, key: &[u8]) -> bool {
-        // SAFETY: the name lives as long as we have it, and strings don't change.
-        std::ptr::eq(self.bytes, key) || unsafe { &*self.bytes } == key
+        let NameRef { db, print, .. } = name;
+        let name = Named { module, ctx, db, print, text, changed: None };
+        (Self { key, name }, had_expired)
     }
 }
 
@@ -379,20 +387,6 @@ impl Keyspace for ServerKeys<'_> {
         crate::provoke::at("a look");
         let marker = &self.module.words.marker;
         self.there(name).map_or(Stored::Nothing, |key| key.stored(marker))
-    }
-
-    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
-        #[cfg(feature = "provoke")]
-        crate::provoke::at("a look");
-        let (marker, ahead) = (&self.module.words.marker, self.ahead);
-        let Some(key) = self.there(name) else { return (Stored::Nothing, None) };
-        let stored = key.stored(marker);
-        // Keys that are no locks are not asked.
-        let deadline = match stored {
-            Stored::Nothing | Stored::NoLock => None,
-            Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
-        };
-        (stored, deadline.map(|at| from_wall(at, ahead)))
     }
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
@@ -509,7 +503,7 @@ impl Keyspace for ServerKeys<'_> {
             return self.note_not_written(name);
         }
         let text = open.name.text.clone();
-        self.goes = Some((name.db, text));
+        self.goes = Some((name.db, name.print, text));
     }
 
     fn announce(&mut self, name: NameRef<'_>, event: LockEvent) {
@@ -532,18 +526,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState {
-        // In a slot that is leaving, the server takes no write of a key that is not here; in one that is
-        // on its way here, none at all.
-        let absent = Text::new(&waiting_name(name.key));
-        if self.refusal_of_a_write(name.db, &absent).is_none() {
-            return SlotState::Settled;
-        }
-        let text = self.said.text(name.key);
-        if self.refusal_of_a_write(name.db, &text).is_none() {
-            SlotState::Leaving
-        } else {
-            SlotState::Coming
-        }
+        self.state_of_slot(name.db, name.key)
     }
 
     fn can_open(&mut self, name: NameRef<'_>) -> bool {
@@ -597,7 +580,7 @@ impl Keyspace for ServerKeys<'_> {
         if !is_writable(own) || self.is_out_of_memory() {
             return true;
         }
-        let Some(Name { db, key }) = names.first() else {
+        let Some(Name { db, key, .. }) = names.first() else {
             return false;
         };
         let key = self.said.text(key);
@@ -611,7 +594,7 @@ impl Keyspace for ServerKeys<'_> {
 
 #[cold]
 fn leave_notes(names: Vec<Name>) {
-    for Name { db, key } in names {
+    for Name { db, key, .. } in names {
         inbox::leave(Note::Again(db, Box::from(&*key)));
     }
 }

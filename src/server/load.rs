@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::command::{Registrar, describe};
 use super::ffi::{
     API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
-    Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, context, shield,
+    Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, call, context, shield,
 };
 use super::hearing::Hearing;
 use super::home::InUse;
@@ -17,6 +17,7 @@ use super::module::Module;
 use super::timer::Timer;
 use super::{classes, clock, config, events, files, home, info, replicate, thread, turns, version};
 use crate::lock::Locks;
+use crate::protocol::shown;
 
 /// What the module is called.
 const NAME: &CStr = c"lock";
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 #[unsafe(no_mangle)]
 pub extern "C" fn RedisModule_OnUnload() -> c_int {
     let remove = || {
-        if is_called_for() || home::remove().is_err() {
+        if is_called_for() || is_named_by_rules() || home::remove().is_err() {
             return ERR;
         }
         let chosen = config::chosen();
@@ -98,6 +99,33 @@ fn is_called_for() -> bool {
         module.jobs.is_owed.get() || !is_idle || !module.waiting.is_empty()
     };
     home::is_called_for() || home::with(by_module).unwrap_or(true)
+}
+
+/// Do the rules of a user name one of our commands? Redis 7.2 and later and Valkey 8 would crash after the unload,
+/// when they apply the rules again without it.
+fn is_named_by_rules() -> bool {
+    let by_module = |module: &Module| {
+        if matches!(module.server, version::Server::Redis(version) if version < (7, 2)) {
+            return None;
+        }
+        let users = call::ask(module.own(), c"ACL", c"LIST")?;
+        let rules = users.texts_at(&[]).find(|rules| name_our_commands(rules))?;
+        rules.split(|&byte| byte == b' ').nth(1).map(shown)
+    };
+    let Some(user) = home::with(by_module).flatten() else {
+        return false;
+    };
+    context::log_warning(&format!(
+        "not unloaded: the ACL rules of the user {user} name commands of this module, and the server could crash. \
+         Remove them from the rules before the unload, and add them again after the load"
+    ));
+    true
+}
+
+/// Is one of these rules of a user about a command of ours?
+fn name_our_commands(rules: &[u8]) -> bool {
+    let mut words = rules.split(|byte| b" ()".contains(byte));
+    words.any(|word| matches!(word.split_first_chunk(), Some((b"+lock." | b"-lock.", _))))
 }
 
 /// The options for this server, which knows these.
@@ -173,6 +201,18 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
 mod tests {
     use super::version::Server;
     use super::*;
+
+    #[test]
+    fn a_rule_that_names_a_command_of_ours_is_told_from_keys_and_categories() {
+        for (rules, names) in [
+            ("user a on nopass ~* -@all +lock.acquire", true),
+            ("user a on ~* &* +@all -lock.break", true),
+            ("user a on ~a +get (~b +lock.check)", true),
+            ("user lock.keeper on ~lock.* %R~+lock.x &lock.y +@lock -@lock +set", false),
+        ] {
+            assert_eq!(name_our_commands(rules.as_bytes()), names, "{rules}");
+        }
+    }
 
     #[test]
     fn that_saving_without_a_fork_is_coped_with_is_said_to_servers_that_know_the_word() {

@@ -5,7 +5,7 @@ use super::ffi::{context, shield};
 use super::inbox::{self, Note};
 use super::module::{InAChange, Module};
 use super::{classes, clock, config};
-use crate::lock::{End, Locks, NameRef, Ticket};
+use crate::lock::{End, Locks, Ticket};
 use crate::protocol::fits;
 
 impl Module {
@@ -71,14 +71,14 @@ impl Module {
         match note {
             Note::Touched(keys) => self.change_alone(|locks| {
                 for (db, key) in keys {
-                    let name = NameRef { db: *db, key };
+                    let name = locks.name(*db, key);
                     if locks.concerns(name) {
                         locks.touched(name.keep(), now);
                     }
                 }
             })?,
             Note::Again(db, key) => self.change_alone(|locks| {
-                let name = NameRef { db: *db, key };
+                let name = locks.name(*db, key);
                 if locks.concerns(name) {
                     locks.waiting.queues.note(name.keep());
                 }

@@ -82,6 +82,8 @@ pub struct Rights {
     /// The user that has asked for locks last. Mostly it is the next to ask too, and need not be remembered
     /// twice.
     last_asker: RefCell<Option<Rc<Asker>>>,
+    /// The name of the user that was asked about last.
+    last_user: RefCell<Text<'static>>,
 }
 
 impl Rights {
@@ -93,6 +95,7 @@ impl Rights {
             owner: Text::new(b"*"),
             ttl: Text::new(b"1"),
             last_asker: RefCell::default(),
+            last_user: RefCell::new(Text::new(b"default")),
         }
     }
 
@@ -113,26 +116,37 @@ impl Rights {
     /// Checks again what the server checked when the command of this user came, which waits for these locks. If the
     /// user must not issue it any more, this is what the server says then.
     pub fn denial(&self, asker: &Asker, said: Said<'_>, names: &[Name]) -> Option<String> {
-        let (name, db) = (Text::new(&asker.user), names.first().map_or(0, |name| name.db));
-        let (command, count) = match asker.command {
-            AskedBy::Acquire => (&self.acquire, None),
-            AskedBy::Macquire => {
-                (&self.macquire, Some(Text::new(names.len().to_string().as_bytes())))
-            }
+        let mut name = self.last_user.borrow_mut();
+        if name.bytes() != &*asker.user {
+            *name = Text::new(&asker.user);
+        }
+        let command = match asker.command {
+            AskedBy::Acquire => &self.acquire,
+            AskedBy::Macquire => &self.macquire,
         };
         // SAFETY: no command runs before the user is given back.
         let Some(user) = (unsafe { User::of(&name) }) else {
             return Some(no_command(&name, command));
         };
-        let keys: Vec<Text<'_>> = names.iter().map(|name| said.text_like(&name.key)).collect();
-        let words =
-            [command].into_iter().chain(&count).chain(&keys).chain([&self.owner, &self.ttl]);
-        let mut words: Vec<*mut RawString> = words.map(Text::raw).collect();
+        let (key, db) =
+            (|one: &Name| said.text_like(&one.key), names.first().map_or(0, |name| name.db));
         // SAFETY: the words live until the answer is there.
-        match unsafe { user.may_say(&mut words, db) } {
+        let allowed = unsafe {
+            if let (AskedBy::Acquire, [name]) = (asker.command, names) {
+                let key = key(name);
+                user.may_say(&mut [command, &key, &self.owner, &self.ttl].map(Text::raw), db)
+            } else {
+                let count = Text::new(names.len().to_string().as_bytes());
+                let keys: Vec<Text<'_>> = names.iter().map(key).collect();
+                let words = [command, &count].into_iter().chain(&keys);
+                let words = words.chain([&self.owner, &self.ttl]).map(Text::raw);
+                user.may_say(&mut words.collect::<Vec<_>>(), db)
+            }
+        };
+        match allowed {
             Ok(()) => None,
             Err(NO_DATABASE) => Some("No permissions to access database".to_owned()),
-            Err(_) if keys.iter().all(|key| user.may_use(key, KEY_UPDATE)) => {
+            Err(_) if names.iter().all(|name| user.may_use(&key(name), KEY_UPDATE)) => {
                 Some(no_command(&name, command))
             }
             Err(_) => Some("No permissions to access a key".to_owned()),

@@ -150,3 +150,28 @@ fn a_waiter_of_a_deleted_user_passes_the_lock_on() {
     next.answer().fence();
     assert_eq!(client.holder("k"), "next");
 }
+
+/// Where it would crash the server, or be refused without a reason.
+#[test]
+fn the_module_stays_while_the_rules_of_a_user_name_one_of_its_commands() {
+    let server = Server::start();
+    skip_unless!(server.version().is_at_least((7, 2), (0, 0)), "it unloads there without harm");
+    // Valkey 9.1 refuses it itself.
+    let asks_the_module = !server.version().is_at_least((99, 0), (9, 1));
+    let mut client = server.client();
+    client.acquire("k", "a");
+    for (rule, without) in [
+        ("+lock.acquire", "-@all"),
+        ("-LOCK.BREAK", "+@all"),
+        ("(+lock.check ~k)", "clearselectors"),
+    ] {
+        change(&mut client, "eve", &[rule]);
+        assert!(cmd!(client, "MODULE", "UNLOAD", "lock").is_error("ERR"), "{rule}");
+        let log = server.log();
+        assert!(!asks_the_module || log.contains("the ACL rules of the user \"eve\" name"));
+        change(&mut client, "eve", &[without]);
+    }
+    change(&mut client, "eve", &["~lock.*", "+@write", "+get"]);
+    assert_eq!(cmd!(client, "MODULE", "UNLOAD", "lock"), "OK");
+    assert_eq!(cmd!(client, "GET", "k"), "a");
+}

@@ -1,6 +1,6 @@
 //! Acquiring: a request is granted its locks, or waits for them.
 
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::stats::count;
@@ -47,13 +47,13 @@ impl<'l> Acquire<'l, '_> {
         }
         if let &[name] = names {
             let part = self.part(name)?;
-            return self.take_or_wait(&[part]);
+            return self.take_or_wait([part]);
         }
         let mut parts = Vec::with_capacity(names.len());
         for &name in names {
             parts.push(self.part(name)?);
         }
-        self.take_or_wait(&parts)
+        self.take_or_wait(parts)
     }
 
     /// How this lock fits the request: as if its owner's wait were in no queue.
@@ -61,27 +61,29 @@ impl<'l> Acquire<'l, '_> {
     fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
         let terms = &self.request.terms;
         let in_turn = self.locks.waiting.queues.would_come_first(name, self.own);
-        let fit = self.locks.fit(self.turn, name, terms.owner, terms.mode, in_turn)?;
-        Ok(Part { name, fit })
+        let opened = self.locks.holds.open(self.turn, name, terms.owner);
+        self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now)
     }
 
     #[inline]
-    fn take_or_wait(&mut self, parts: &[Part<'_>]) -> Result<Acquired, Refusal> {
-        let patience = self.request.patience;
-        let is_shut = parts.iter().any(|part| part.fit.is_shut());
-        let is_upgrade = parts.iter().any(|part| part.fit.is_upgrade());
+    fn take_or_wait<'n>(
+        &mut self,
+        all: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
+    ) -> Result<Acquired, Refusal> {
+        let (parts, patience) = (all.as_ref(), self.request.patience);
+        let is_shut = parts.iter().any(Part::is_shut);
+        let is_upgrade = parts.iter().any(Part::is_upgrade);
         let is_place = matches!(patience, Patience::Place(_));
-        let is_held = |part: &Part<'_>| matches!(part.fit, Fit::Held { .. });
         // An owner that gets more while it waits for another lock may close a circle that no search has seen.
-        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside(parts));
+        let is_held_up = is_upgrade && (is_place || is_shut || self.waits_beside());
         if is_held_up && patience != Patience::Try {
             return Err(Refusal::NoUpgrade);
         }
-        if is_place && parts.iter().any(is_held) && !parts.iter().all(is_held) {
+        if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
             return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
         }
         if is_held_up || is_shut {
-            for part in parts.iter().filter(|part| part.fit.is_shut()) {
+            for part in parts.iter().filter(|part| part.is_shut()) {
                 self.locks.records(self.turn, part.name).adopt_orphan();
             }
             if patience == Patience::Try || self.locks.limits.drain {
@@ -90,27 +92,27 @@ impl<'l> Acquire<'l, '_> {
             }
             return self.wait(parts);
         }
-        let fence = self.locks.take(self.turn, parts, &self.request.terms, Delivery::TOLD);
+        let fence = self.locks.take(self.turn, all, &self.request.terms, Delivery::TOLD);
         if let Some(own) = self.own {
             self.locks.end_if_its_owner_goes_on(self.turn, own);
         }
-        for part in parts {
+        for &name in self.names {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
             if let Some(own) = self.own
-                && let Some(queue) = self.locks.waiting.queues.get_mut(part.name)
+                && let Some(queue) = self.locks.waiting.queues.get_mut(name)
                 && queue.contains(own)
             {
                 queue.touch();
             }
             // The hold may end at another time than the queue's alarm is set for.
-            self.locks.settle_queue(self.turn, part.name);
+            self.locks.settle_queue(self.turn, name);
         }
         Ok(Acquired::Held(fence))
     }
 
     /// Does the owner wait for any lock but these?
-    fn waits_beside(&self, parts: &[Part<'_>]) -> bool {
-        let is_asked = |name: &Name| parts.iter().any(|part| part.name == name.borrow());
+    fn waits_beside(&self) -> bool {
+        let is_asked = |name: &Name| self.names.contains(&name.borrow());
         let own = self.own.and_then(|own| self.locks.waiting.waits.get(own));
         own.is_some_and(|own| !own.names.iter().all(is_asked))
     }

@@ -35,7 +35,7 @@ impl Locks {
         let has_expired = why == Reason::Expired;
         let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
         if !outlasts_it {
-            let lost = self.holds.ledger(name.db).take(&name.key);
+            let lost = self.holds.ledger(name.db).take(name.borrow());
             self.journal(name.borrow(), now).record_lost(why, &lost);
             if !lost.is_empty() && has_expired {
                 self.outbox.expired.push_back(name.clone());

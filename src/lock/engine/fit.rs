@@ -2,79 +2,60 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::open::Opened;
-use crate::lock::keyspace::Share;
 use crate::lock::lock::{LockState, Verdict};
-use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 
-/// How a request fits a lock: the [`Verdict`] on it, with what is to be known of its owner's hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lock) enum Fit {
-    /// Its owner already holds the lock, in this mode or a stronger one, until this time.
-    Held { hold: Hold, until: Option<Ms> },
-    /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
-    Open { keeps: Option<Share> },
-    /// It has to wait. `upgrade` says whether its owner has a share, and asks for the lock alone.
-    Shut { upgrade: bool },
+/// One of the locks that a request asks for, as it was opened: true until its key is written. So what grants it takes it
+/// away.
+#[derive(Debug)]
+pub(in crate::lock) struct Part<'n> {
+    pub(in crate::lock) name: NameRef<'n>,
+    /// How its owner holds it already, and until when.
+    pub(in crate::lock) own: Option<(Hold, Option<Ms>)>,
+    pub(in crate::lock) verdict: Verdict,
 }
 
-impl Fit {
+impl Part<'_> {
     /// May it not be granted now?
-    pub(in crate::lock) fn is_shut(self) -> bool {
-        matches!(self, Self::Shut { .. })
+    pub(in crate::lock) fn is_shut(&self) -> bool {
+        self.verdict == Verdict::Shut
     }
 
-    /// How its owner holds the lock already, if a request that may be granted is for more of that.
-    pub(in crate::lock) fn has(self) -> Option<Hold> {
-        match self {
-            Self::Held { hold, .. } => Some(hold),
-            Self::Open { keeps } => keeps.map(|_| Hold::Shared),
-            Self::Shut { .. } => None,
-        }
+    /// Does its owner hold it already, in the mode of the request or a stronger one?
+    pub(in crate::lock) fn is_held(&self) -> bool {
+        self.verdict == Verdict::Held
+    }
+
+    /// May it be granted to an owner that does not hold it?
+    pub(in crate::lock) fn is_new(&self) -> bool {
+        self.verdict == Verdict::Open && self.own.is_none()
     }
 
     /// Does its owner have a share, and ask for the lock alone?
-    pub(in crate::lock) fn is_upgrade(self) -> bool {
-        matches!(self, Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true })
+    pub(in crate::lock) fn is_upgrade(&self) -> bool {
+        self.own.is_some() && !self.is_held()
     }
 }
 
-/// One of the locks that a request asks for.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::lock) struct Part<'n> {
-    pub(in crate::lock) name: NameRef<'n>,
-    pub(in crate::lock) fit: Fit,
-}
-
 impl Locks {
-    /// Returns how a request of this owner, in this mode, fits the lock now; `in_turn` says that no waiter comes
-    /// before it.
+    /// Returns how a request of the owner that this lock was opened for, in this mode, fits it now; `in_turn` says that no
+    /// waiter comes before it.
     #[inline]
-    pub(in crate::lock) fn fit(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        asks: &[u8],
-        mode: Mode,
-        in_turn: bool,
-    ) -> Result<Fit, NotALock> {
-        let Opened { lock, own } = self.holds.open(turn, name, asks);
+    pub(in crate::lock) fn fit<'n>(
+        &self,
+        (name, Opened { lock, own }): (NameRef<'n>, Opened),
+        (mode, in_turn): (Mode, bool),
+        now: Now,
+    ) -> Result<Part<'n>, NotALock> {
         if lock == LockState::NoLock {
             return Err(NotALock);
         }
-        let share = own.filter(|&(hold, _)| hold == Hold::Shared);
-        let is_upgrade = share.is_some() && mode == Mode::Exclusive;
         let seen = lock.seen_by(own.map(|(hold, _)| hold));
-        let verdict = seen.admits(mode, in_turn, self.limits.max_sharers);
-        if verdict == Verdict::Shut
-            || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())
-        {
-            return Ok(Fit::Shut { upgrade: is_upgrade });
-        }
-        Ok(match own {
-            Some((hold, until)) if verdict == Verdict::Held => Fit::Held { hold, until },
-            _ => Fit::Open { keeps: share.map(|(_, deadline)| Share { deadline }) },
-        })
+        let verdict = match seen.admits(mode, in_turn, self.limits.max_sharers) {
+            Verdict::Open if self.quarantine(now).is_some() => Verdict::Shut,
+            verdict => verdict,
+        };
+        Ok(Part { name, own, verdict })
     }
 
     /// Until when nothing is granted now, if that is so: holds that this server does not know may last till then.

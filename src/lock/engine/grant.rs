@@ -1,7 +1,8 @@
 //! Granting: the key is written, and what has been granted is remembered.
 
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::claim_of;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
@@ -14,16 +15,16 @@ use crate::lock::words::{Fence, Hold, Terms, Ticket};
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
     /// the same token already, and else a new one. This claims what is offered to places of the owner.
-    pub(in crate::lock) fn take(
+    pub(in crate::lock) fn take<'n>(
         &mut self,
         turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
+        parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let known = self.one_number(parts, terms.owner);
+        let known = self.one_number(parts.as_ref(), terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
-        if let (None, Some(&Part { name, .. })) = (known, parts.first())
+        if let (None, Some(&Part { name, .. })) = (known, parts.as_ref().first())
             && let Some(slot) = self.clock.slot(name.key)
         {
             let epoch = turn.keys.epoch(turn.now);
@@ -31,8 +32,8 @@ impl Locks {
         }
         let fence = known.unwrap_or_else(|| self.clock.next(turn.now));
         let mut claimed = Vec::new();
-        for &part in parts {
-            claimed.extend(self.records(turn, part.name).hold(part.fit, terms, fence, news));
+        for part in parts {
+            claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
         for place in claimed {
             self.outcomes().end_claimed(place);
@@ -43,11 +44,9 @@ impl Locks {
     /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
     fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
-        for &Part { name, fit, .. } in parts {
-            let Fit::Held { hold, .. } = fit else {
-                return None;
-            };
-            let fence = self.holds.entry(name, owner, hold)?.fence()?;
+        for part in parts {
+            let (hold, _) = part.own.filter(|_| part.is_held())?;
+            let fence = self.holds.entry(part.name, owner, hold)?.fence()?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -60,37 +59,37 @@ impl Records<'_, '_> {
     /// Writes and remembers one of the locks that are granted. Returns the place whose offer is claimed by that.
     fn hold(
         &mut self,
-        fit: Fit,
+        part: Part<'_>,
         terms: &Terms<'_>,
         fence: Fence,
         news: Delivery,
     ) -> Option<Ticket> {
-        let claim = fit.has().and_then(|hold| self.claim_at(terms.owner, hold));
+        let own = part.own.map(|(hold, _)| hold);
+        let mut before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
+        let claim = before.and_then(|entry| claim_of(self.waits, &entry));
         // A share that is upgraded may stand beside shares that have expired.
-        let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
-        if is_upgrade || terms.mode.hold() == Hold::Shared {
+        if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
             let lost = self.holds.make_room_for_a_grant(self.turn, self.name);
             self.record_ended(lost);
+            before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
         }
-        let (hold, end) = self.write(fit, terms, claim.is_some());
-        self.remember((fit, hold, fence), end, terms, news);
+        let (hold, end) = self.write(&part, before, terms, claim.is_some());
+        self.remember(part, (hold, end, fence), before, terms, news);
         claim
     }
 
     /// Writes a hold into the ledger, and announces it if it is new. One that goes on is known to its owner now, and
-    /// tied to the client that has asked, or untied.
+    /// tied to the client that has asked, or untied. `before` is what was remembered of it.
     fn remember(
         &mut self,
-        (fit, hold, fence): (Fit, Hold, Fence),
-        end: End,
+        part: Part<'_>,
+        (hold, end, fence): (Hold, End, Fence),
+        before: Option<Entry>,
         terms: &Terms<'_>,
         news: Delivery,
     ) {
-        let (name, now) = (self.name, self.turn.now);
-        let slot = self.clock.slot(name.key);
+        let (name, now, goes_on) = (self.name, self.turn.now, part.is_held());
         let ledger = self.holds.ledger(name.db);
-        let before = fit.has().and_then(|hold| ledger.of(name.key, terms.owner, hold));
-        let goes_on = matches!(fit, Fit::Held { .. });
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
                 (entry.number, entry.since) = (Number::granted(fence), now.ms());
@@ -100,15 +99,14 @@ impl Records<'_, '_> {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
-            return ledger.set(name.key, terms.owner, entry);
+            return ledger.set(name, terms.owner, entry);
         }
-        let is_new = fit == Fit::Open { keeps: None };
         // An upgrade is not counted again: it is counted if its share was.
-        let is_counted = is_new || before.is_some_and(|share| share.is_counted());
+        let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
             number: Number::granted(fence),
             end,
-            slot,
+            slot: self.clock.slot(name.key),
             since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
@@ -117,8 +115,8 @@ impl Records<'_, '_> {
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
-        let others = ledger.put(name.key, terms.owner, hold, entry);
-        if is_new {
+        let others = ledger.put(name, terms.owner, hold, entry);
+        if part.is_new() {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(Lost::all(others, Reason::Expired));
             count(&mut self.counts.acquired, 1);
@@ -132,38 +130,36 @@ impl Records<'_, '_> {
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
     /// asked for. The end of a hold that is only now `claimed` was the time by which to claim it, and is not kept.
     /// Returns how the owner holds the lock then, and its end: ours, if it was written.
-    fn write(&mut self, fit: Fit, terms: &Terms<'_>, claimed: bool) -> (Hold, End) {
+    fn write(
+        &mut self,
+        part: &Part<'_>,
+        before: Option<Entry>,
+        terms: &Terms<'_>,
+        claimed: bool,
+    ) -> (Hold, End) {
         let (turn, name) = (&mut *self.turn, self.name);
         let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
-        match fit {
-            Fit::Held { hold, until } => {
-                let entry = self.holds.entry(name, owner, hold);
-                if !claimed && until.is_some_and(|until| until >= wanted) {
-                    // WAIT goes by what its own connection has written last, so this one has to write something.
-                    if entry.is_some_and(|entry| {
-                        entry.client != terms.client && entry.end.by_our_clock().is_some()
-                    }) {
-                        turn.keys.repeat_deadline(name);
-                    }
-                    return (hold, End::key(until));
+        let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);
+        if let Some((hold, _)) = part.own.filter(|_| part.is_held()) {
+            if kept.is_some_and(|until| until >= wanted) {
+                // WAIT goes by what its own connection has written last, so this one has to write something.
+                if before.is_some_and(|entry| {
+                    entry.client != terms.client && entry.end.by_our_clock().is_some()
+                }) {
+                    turn.keys.repeat_deadline(name);
                 }
-                turn.prolong(name, owner, hold, wanted);
-                self.holds.note_written(name, hold, wanted, turn.now);
-                (hold, End::ours(wanted))
+                return (hold, End::key(kept));
             }
-            Fit::Open { keeps } => {
-                let kept =
-                    keeps.filter(|_| !claimed).and_then(|share| share.deadline).unwrap_or_default();
-                let (hold, deadline) = (terms.mode.hold(), wanted.max(kept));
-                match hold {
-                    Hold::Exclusive => turn.keys.hold(name, owner, deadline),
-                    Hold::Shared => turn.keys.share(name, owner, deadline),
-                }
-                self.holds.note_written(name, hold, deadline, turn.now);
-                (hold, End::ours(deadline))
-            }
-            // Not reached: requests that have to wait are not granted.
-            Fit::Shut { .. } => (terms.mode.hold(), End::Key(None)),
+            turn.prolong(name, owner, hold, wanted);
+            self.holds.note_written(name, hold, wanted, turn.now);
+            return (hold, End::ours(wanted));
         }
+        let (hold, deadline) = (terms.mode.hold(), wanted.max(kept.unwrap_or_default()));
+        match hold {
+            Hold::Exclusive => turn.keys.hold(name, owner, deadline),
+            Hold::Shared => turn.keys.share(name, owner, deadline),
+        }
+        self.holds.note_written(name, hold, deadline, turn.now);
+        (hold, End::ours(deadline))
     }
 }

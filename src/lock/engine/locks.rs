@@ -58,6 +58,12 @@ impl Locks {
         self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
     }
 
+    /// The name of this key.
+    #[inline]
+    pub fn name<'k>(&self, db: Db, key: &'k [u8]) -> NameRef<'k> {
+        self.holds.name(db, key)
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

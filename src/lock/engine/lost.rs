@@ -110,7 +110,7 @@ impl Records<'_, '_> {
         self.journal().record_lost(reason, std::slice::from_ref(&former));
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(self.name.db).set(self.name.key, owner.bytes(), entry);
+        self.holds.ledger(self.name.db).set(self.name, owner.bytes(), entry);
     }
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
@@ -121,7 +121,7 @@ impl Records<'_, '_> {
         for (owner, until) in self.holds.holders(self.turn, self.name, most) {
             self.remember_foreign(owner.bytes(), (hold, until));
         }
-        let lost = self.holds.ledger(self.name.db).take(self.name.key);
+        let lost = self.holds.ledger(self.name.db).take(self.name);
         self.journal().record_lost(Reason::Broken, &lost);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {

@@ -178,7 +178,7 @@ impl Outcomes<'_> {
     pub fn offer_ended(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>, heard: bool) {
         for name in names {
             let ledger = self.holds.ledger(name.db);
-            if ledger.offer_ended(&name.key, owner, ticket, heard) {
+            if ledger.offer_ended(name.borrow(), owner, ticket, heard) {
                 let (name, owner) = (name.clone(), Rc::clone(owner));
                 self.offers.returns.insert((0, Return { name, owner }));
             }
@@ -196,12 +196,9 @@ impl Outcomes<'_> {
                 left = left.saturating_sub(1);
                 continue;
             }
-            let (seen_to, ties) = self.holds.close(client, left);
-            for (db, tie) in ties {
-                let (key, owner) = tie.key_and_owner();
-                let name = Name { db, key: Rc::from(key) };
-                self.offers.returns.insert((0, Return { name, owner: Rc::from(owner) }));
-            }
+            let (seen_to, ended) = self.holds.close(client, left);
+            let ended = ended.into_iter().map(|(name, owner)| (0, Return { name, owner }));
+            self.offers.returns.extend(ended);
             if seen_to == 0 {
                 self.offers.closed.pop_first();
             }

@@ -22,7 +22,7 @@
 use std::rc::Rc;
 
 use crate::lock::engine::acquire::Acquire;
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::wait::refuse_deadlock;
 use crate::lock::turn::Turn;
@@ -80,10 +80,9 @@ impl Acquire<'_, '_> {
     /// Refuses the request if it is for a lock that its owner was granted, and may still hear of.
     pub(super) fn unheard(&self, parts: &[Part<'_>]) -> Option<Refusal> {
         let is_unheard = |part: &&Part<'_>| {
-            let Fit::Held { hold, .. } = part.fit else {
-                return false;
-            };
-            let entry = self.locks.holds.entry(part.name, self.request.terms.owner, hold);
+            let own = part.own.filter(|_| part.is_held()).map(|(hold, _)| hold);
+            let owner = self.request.terms.owner;
+            let entry = own.and_then(|hold| self.locks.holds.entry(part.name, owner, hold));
             entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
         };
         let unheard = parts.iter().find(is_unheard);

@@ -98,7 +98,7 @@ impl Records<'_, '_> {
             Some(entry) if entry.delivery.is_told() || claim_of(self.waits, &entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
-                self.holds.ledger(self.name.db).set(self.name.key, owner, entry);
+                self.holds.ledger(self.name.db).set(self.name, owner, entry);
             }
             None => self.remember_foreign(owner, (hold, until)),
         }
@@ -112,7 +112,7 @@ impl Records<'_, '_> {
         self.forget_removed();
         let slot = self.clock.slot(self.name.key);
         let entry = Entry::foreign(until, slot, Tally::Uncounted, self.turn.now);
-        let others = self.holds.ledger(self.name.db).put(self.name.key, owner, hold, entry);
+        let others = self.holds.ledger(self.name.db).put(self.name, owner, hold, entry);
         self.journal().record_lost(Reason::Overwritten, &others);
     }
 }

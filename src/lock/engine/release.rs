@@ -122,7 +122,7 @@ impl Records<'_, '_> {
             self.make_room();
             if self.holds.state(self.turn, self.name).holders() > 1 {
                 self.turn.keys.unshare(self.name, owner);
-                let ended = self.holds.ledger(self.name.db).remove(self.name.key, owner);
+                let ended = self.holds.ledger(self.name.db).remove(self.name, owner);
                 return ended.map(|former| former.entry);
             }
         }
@@ -133,16 +133,16 @@ impl Records<'_, '_> {
     #[inline]
     fn remove_last(&mut self, owner: &[u8]) -> Option<Entry> {
         self.turn.keys.remove(self.name);
-        self.holds.ledger(self.name.db).forget(self.name.key, owner)
+        self.holds.ledger(self.name.db).forget(self.name, owner)
     }
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, owner: &[u8]) {
         let ledger = self.holds.ledger(self.name.db);
-        let entry = ledger.of(self.name.key, owner, Hold::Exclusive);
+        let entry = ledger.of(self.name, owner, Hold::Exclusive);
         if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(self.name.key, owner);
+            ledger.forget(self.name, owner);
         }
     }
 }

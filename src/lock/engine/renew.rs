@@ -22,16 +22,14 @@ impl Locks {
             self.meet(turn, name);
             self.settle_queue(turn, name);
         }
-        let mut held = true;
+        let mut held = Vec::with_capacity(names.len());
         for &name in names {
-            let mut records = self.records(turn, name);
-            let hold = records.holds.hold_of(records.turn, name, owner)?;
-            if hold.is_none() {
-                records.record_comeback(owner, Comeback::Renew);
+            match self.holds.hold_of(turn, name, owner)? {
+                Some(own) => held.push((name, own)),
+                None => _ = self.records(turn, name).record_comeback(owner, Comeback::Renew),
             }
-            held &= hold.is_some();
         }
-        if !held {
+        if held.len() < names.len() {
             count(&mut self.counts.renew_refused, 1);
             return Ok(false);
         }
@@ -43,15 +41,13 @@ impl Locks {
         {
             self.end_if_its_owner_goes_on(turn, own);
         }
-        for &name in names {
-            if let Some((hold, until)) = self.holds.hold_of(turn, name, owner)? {
-                // Renewing claims the grants of places.
-                if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
-                    self.outcomes().end_claimed(place);
-                }
-                self.records(turn, name).renew(owner, (hold, until), deadline);
-                self.settle_queue(turn, name);
+        for (name, (hold, until)) in held {
+            // Renewing claims the grants of places.
+            if let Some(place) = self.records(turn, name).claim_at(owner, hold) {
+                self.outcomes().end_claimed(place);
             }
+            self.records(turn, name).renew(owner, (hold, until), deadline);
+            self.settle_queue(turn, name);
         }
         Ok(true)
     }

@@ -143,7 +143,7 @@ impl Reports<'_> {
     fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
-        let name = NameRef { db, key };
+        let name = self.holds.name(db, key);
         let hold = self.holds.state(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
         let entry = self.holds.entry(name, owner.bytes(), hold);

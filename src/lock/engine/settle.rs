@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
@@ -120,26 +120,29 @@ impl Settling<'_, '_> {
             return Served::Refused;
         }
         let look = self.look();
+        let left = if look.is_anew { self.serve_holders() } else { Served::Waits };
         match look.lock {
             LockState::NoLock => Served::Waits,
-            LockState::Free => self.serve_first(),
-            LockState::Shared { .. } => {
-                let left = if look.is_anew { self.serve_sharers() } else { Served::Waits };
-                match self.serve_first() {
+            LockState::Exclusive { deadline } if left == Served::Waits => {
+                deadline.map_or(Served::Waits, Served::Held)
+            }
+            LockState::Exclusive { .. } => left,
+            LockState::Free | LockState::Shared { .. } => {
+                // Those that were served may have written the key.
+                let is_known = !look.is_anew;
+                let lock =
+                    if is_known { look.lock } else { self.locks.holds.state(self.turn, self.name) };
+                match self.serve_first(lock) {
                     Served::Waits => left,
                     seen => seen,
                 }
             }
-            LockState::Exclusive { deadline } => match self.waits_of_holders().first() {
-                Some(&ticket) => self.serve_holder(ticket),
-                None => deadline.map_or(Served::Waits, Served::Held),
-            },
         }
     }
 
-    /// Serves those that wait for this lock and share it, which others have written. Returns what is left for the next
+    /// Serves those that wait for this lock and hold it, which others have written. Returns what is left for the next
     /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
-    fn serve_sharers(&mut self) -> Served {
+    fn serve_holders(&mut self) -> Served {
         let mut left = Served::Waits;
         for ticket in self.waits_of_holders() {
             if self.turn.budget.is_spent() {
@@ -166,19 +169,19 @@ impl Settling<'_, '_> {
             let here = waiter.names.iter().position(|one| one.borrow() == self.name);
             self.locks.waiting.waits.shut_out_by(ticket, here.unwrap_or_default());
         }
-        self.serve(ticket, false)
+        self.serve(ticket, None)
     }
 
-    /// Serves the first waiter of the queue.
-    fn serve_first(&mut self) -> Served {
+    /// Serves the first waiter of the queue of this lock, which has just been looked at.
+    fn serve_first(&mut self, lock: LockState) -> Served {
         let Some(ticket) = self.advance_to_first() else {
             return Served::Waits;
         };
-        let served = self.serve(ticket, true);
+        let served = self.serve(ticket, Some(lock));
         // If the lock is held alone now, and others wait, nothing else can be served.
         if served == Served::Through
             && self.locks.waiting.queues.contains(self.name)
-            && let Some(held) = self.locks.holds.ledger(self.name.db).want(self.name.key)
+            && let Some(held) = self.locks.holds.ledger(self.name.db).want(self.name)
             && let Some(until) = held.alone().and_then(|alone| alone.entry.end.known())
         {
             return Served::Held(until);
@@ -211,8 +214,9 @@ impl Settling<'_, '_> {
         first == Some(ticket)
     }
 
-    /// Grants a waiter all of its locks, if it may have them now. `is_first` says that it comes first for this one.
-    fn serve(&mut self, ticket: Ticket, is_first: bool) -> Served {
+    /// Grants a waiter all of its locks, if it may have them now. If it comes first for this one, which no owner holds
+    /// alone, `here` is what was found of it.
+    fn serve(&mut self, ticket: Ticket, here: Option<LockState>) -> Served {
         let Some(waiter) = self.locks.waiting.waits.get(ticket) else {
             return Served::Waits;
         };
@@ -234,28 +238,31 @@ impl Settling<'_, '_> {
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             self.turn.budget.draw(1);
             let name = name.borrow();
-            self.locks.meet(self.turn, name);
-            // The caller's own slice: the shell knows the open key by its address.
-            let is_here = is_first && name == self.name;
-            let name = if is_here { self.name } else { name };
-            let in_turn = is_here || self.comes_first_for(name, ticket);
-            let found = self.locks.fit(self.turn, name, &owner, terms.mode, in_turn).ok();
+            let (opened, in_turn) = match here.filter(|_| name == self.name) {
+                Some(lock) => (self.locks.holds.opened(self.turn, name, lock, &owner), true),
+                None => {
+                    self.locks.meet(self.turn, name);
+                    let in_turn = self.comes_first_for(name, ticket);
+                    (self.locks.holds.open(self.turn, name, &owner), in_turn)
+                }
+            };
+            let now = self.turn.now;
+            let found = self.locks.fit((name, opened), (terms.mode, in_turn), now).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
-            if found.is_some_and(Fit::is_upgrade) {
+            if found.as_ref().is_some_and(Part::is_upgrade) {
                 self.conclude(ticket, State::NoUpgrade);
                 return Served::Through;
             }
-            let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
+            let Some(part) = found.filter(|part| !part.is_shut()) else {
                 if !self.turn.keys.can_open(name) {
                     return Served::Refused;
                 }
                 self.locks.waiting.waits.shut_out_by(ticket, place);
                 return Served::Waits;
             };
-            parts.push(Part { name, fit });
+            parts.push(part);
         }
-        let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
-        if is_place && !parts.iter().all(is_open) {
+        if is_place && !parts.iter().all(Part::is_new) {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(ticket, State::Withdrawn);
             return Served::Through;
@@ -264,7 +271,7 @@ impl Settling<'_, '_> {
             return Served::Refused;
         }
         if !self.conclude_if_denied(ticket) {
-            self.grant(ticket, &parts, &terms);
+            self.grant(ticket, parts, &terms);
         }
         Served::Through
     }
@@ -287,16 +294,14 @@ impl Settling<'_, '_> {
     }
 
     /// Grants a waiter all of its locks, counts that, and concludes the waiter.
-    fn grant(&mut self, ticket: Ticket, parts: &[Part<'_>], terms: &Terms<'_>) {
+    fn grant(&mut self, ticket: Ticket, parts: Vec<Part<'_>>, terms: &Terms<'_>) {
         let cost = match terms.mode.hold() {
             Hold::Exclusive => GRANT,
             Hold::Shared => SHARED_GRANT,
         };
         self.turn.budget.draw(cost.saturating_mul(parts.len()));
-        let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
         // Locks that its owner holds already are not counted as acquired after a wait.
-        let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
-        let granted = || parts.iter().filter(is_new);
+        let granted = || parts.iter().filter(|part| part.is_new());
         let Locks { waiting, counts, .. } = &mut *self.locks;
         count(&mut counts.acquired_after_wait, granted().count());
         if let Some(waiter) = waiting.waits.get(ticket) {
@@ -304,6 +309,7 @@ impl Settling<'_, '_> {
             counts.waits.add(waited);
             granted().for_each(|part| waiting.classes.count_wait(part.name.key, waited));
         }
+        let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
         self.conclude(ticket, State::Granted(fence));
         let until = self.turn.now.plus(terms.ttl);
         self.locks.waiting.begin_claim(ticket, until);

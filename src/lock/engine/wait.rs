@@ -23,7 +23,7 @@ impl Acquire<'_, '_> {
     pub(super) fn enroll(&mut self, parts: &[Part<'_>]) -> Result<Ticket, Refusal> {
         let (names, own) = (self.names, self.own);
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
-        let mut shut = parts.iter().filter(|part| part.fit.is_shut()).map(|part| part.name);
+        let mut shut = parts.iter().filter(|part| part.is_shut()).map(|part| part.name);
         let Locks { waiting, limits, .. } = &mut *self.locks;
         waiting.check_room(names, &mut shut, self.request, own, limits)?;
         let tell = self.tell();

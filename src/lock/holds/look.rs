@@ -26,7 +26,7 @@ pub struct Look {
     pub lock: LockState,
     /// When that may change by itself.
     pub next: Option<Ms>,
-    /// Were those who share it read anew? Then some of them may wait for it too.
+    /// Were its holders read anew? Then some of them may wait for it too.
     pub is_anew: bool,
     pub lost: Vec<Lost>,
 }
@@ -49,7 +49,7 @@ impl Holds {
             return Look::NO_LOCK;
         }
         let mut lost = self.meet(turn, name);
-        let (lock, owner) = self.read(turn, name, |owner| Token::from(owner));
+        let (lock, owner) = self.read(turn, name, |owner| (Token::from(owner), true));
         let (mut next, mut is_anew) = (lock.next_change(), false);
         match (lock, owner) {
             (LockState::Shared { count, over, .. }, _) => {
@@ -64,17 +64,19 @@ impl Holds {
                     if is_anew {
                         lost.extend(self.forget_removed(turn, name));
                     }
-                    self.ledger(name.db).want(name.key);
+                    self.ledger(name.db).want(name);
                 }
             }
             (LockState::Exclusive { deadline }, Some(owner)) => {
                 let ledger = self.ledgers.open(name.db);
                 let others = match wanted {
-                    Some(Wanted { slot, .. }) => {
+                    Some(Wanted { slot, is_stale, .. }) => {
                         let holder = (owner.bytes(), Hold::Exclusive);
-                        ledger.see(name.key, holder, deadline, slot, turn.now)
+                        let seen = ledger.see(name, holder, deadline, slot, turn.now);
+                        is_anew = is_stale || seen.is_some();
+                        seen.unwrap_or_default()
                     }
-                    None => ledger.forget_others(name.key, owner.bytes()),
+                    None => ledger.forget_others(name, owner.bytes()),
                 };
                 lost.extend(Lost::all(others, Reason::Overwritten));
             }
@@ -88,7 +90,7 @@ impl Holds {
             _ if self.wall.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing => {
                 let over = over_at(turn.now);
                 let ended = |end: End| if end.lasts(turn.now) { over } else { end };
-                self.ledger(name.db).move_ends(name.key, ended);
+                self.ledger(name.db).move_ends(name, ended);
             }
             _ => lost.extend(self.lose_all(name, Reason::Expired)),
         }
@@ -120,18 +122,18 @@ impl Holds {
         // Those that are not in the key any more stay until they are found missing.
         let over = over_at(turn.now);
         let ledger = self.ledger(name.db);
-        ledger.move_ends(name.key, |end| if end.by_our_clock().is_none() { over } else { end });
+        ledger.move_ends(name, |end| if end.by_our_clock().is_none() { over } else { end });
         for (owner, until) in sharers {
             let holder = (owner.bytes(), Hold::Shared);
-            ledger.see(name.key, holder, until, wanted.slot, turn.now);
+            ledger.see(name, holder, until, wanted.slot, turn.now);
         }
-        ledger.were_read(name.key, steps);
+        ledger.were_read(name, steps);
         true
     }
 
     /// Forgets all that is remembered of this lock.
     pub fn lose_all(&mut self, name: NameRef<'_>, reason: Reason) -> Vec<Lost> {
-        Lost::all(self.ledger(name.db).take(name.key), reason)
+        Lost::all(self.ledger(name.db).take(name), reason)
     }
 
     /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
@@ -161,7 +163,7 @@ impl Holds {
             && self.held(name).is_some_and(|held| held.len() > count)
         {
             let is_gone = |owner: &[u8], _: &_| turn.keys.share_of(name, owner).is_none();
-            let gone = self.ledger(name.db).take_those(name.key, is_gone);
+            let gone = self.ledger(name.db).take_those(name, is_gone);
             return Lost::all(gone, Reason::Overwritten);
         }
         Vec::new()
@@ -177,7 +179,7 @@ impl Holds {
         // After a step of the clock a lock may be held without a key, or longer than its key says.
         let in_step = self.is_in_step(now, name);
         // The hold of one owner, which is over: a share can't be written beside it.
-        let mut is_over = (is_one && self.read(turn, name, |_| ()).0 == LockState::Free)
+        let mut is_over = (is_one && self.state(turn, name) == LockState::Free)
             || (in_step && !is_nothing && is_over(turn.keys.deadline(name), now));
         let mut over = Vec::new();
         if !is_over && !is_nothing {
@@ -196,7 +198,7 @@ impl Holds {
             turn.keys.unshare_over(name, &over);
         }
         let ledger = self.ledger(name.db);
-        let expired = over.iter().filter_map(|owner| ledger.remove(name.key, owner)).collect();
+        let expired = over.iter().filter_map(|owner| ledger.remove(name, owner)).collect();
         Lost::all(expired, Reason::Expired)
     }
 }

@@ -9,10 +9,11 @@ mod step;
 pub mod wall;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Tie, Token};
+use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Token};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::line::Reason;
 use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
@@ -64,6 +65,12 @@ impl Holds {
         }
     }
 
+    /// The name of this key.
+    #[inline]
+    pub fn name<'k>(&self, db: Db, key: &'k [u8]) -> NameRef<'k> {
+        NameRef::new(db, key, self.secret)
+    }
+
     /// What is remembered of this database's holds.
     #[inline]
     pub fn ledger(&mut self, db: Db) -> &mut Ledger {
@@ -72,18 +79,18 @@ impl Holds {
 
     /// What is remembered of this owner's hold, if it holds the lock in this way.
     pub fn entry(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
-        self.ledgers.get(name.db)?.of(name.key, owner, hold)
+        self.ledgers.get(name.db)?.of(name, owner, hold)
     }
 
     /// What is remembered of this owner's hold, with its owner.
     pub fn former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
-        let (hold, entry) = self.ledgers.get(name.db)?.get(name.key, owner)?;
+        let (hold, entry) = self.ledgers.get(name.db)?.get(name, owner)?;
         Some(Former { owner: Token::from(owner), hold, entry })
     }
 
     /// The record of this lock.
     pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
-        self.ledgers.get(name.db)?.held(name.key)
+        self.ledgers.get(name.db)?.held(name)
     }
 
     /// Is anything remembered of this lock?
@@ -130,13 +137,16 @@ impl Holds {
     }
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
-    /// were, and the holds that must be given back.
-    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Db, Tie)>) {
+    /// were, and the holds that must be given back, each with its owner.
+    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Name, Rc<[u8]>)>) {
         let (mut left, mut ended) = (most, Vec::new());
         for (db, ledger) in self.ledgers.iter_mut() {
-            let (seen_to, ties) = ledger.close(client, left);
+            let (seen_to, ties) = ledger.close(db, client, left);
             left = left.saturating_sub(seen_to);
-            ended.extend(ties.into_iter().map(|tie| (db, tie)));
+            ended.extend(ties.iter().map(|tie| {
+                let (name, owner) = tie.name_and_owner(db, self.secret);
+                (name.keep(), Rc::from(owner))
+            }));
         }
         (most.saturating_sub(left), ended)
     }
@@ -202,8 +212,8 @@ impl Holds {
         for _ in 0..FREED {
             self.discarded.free_one();
         }
-        for (_, ledger) in self.ledgers.iter_mut() {
-            ledger.sweep(SWEPT, &mut self.discarded);
+        for (db, ledger) in self.ledgers.iter_mut() {
+            ledger.sweep(db, SWEPT, &mut self.discarded);
             if !is_stepped {
                 ledger.forget_steps(&mut self.discarded);
             }
@@ -242,6 +252,6 @@ impl Holds {
 
     /// Has the key of this lock still to be written again?
     pub fn is_missing(&self, name: NameRef<'_>) -> bool {
-        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name.key))
+        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name))
     }
 }

@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{End, Former, Held, Token};
+use crate::lock::holds::ledger::{Former, Held, Token};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -41,50 +41,69 @@ impl Holds {
     /// and not at all while writes are paused. Writes no key, but may find that one has gone too early.
     #[inline]
     pub fn open(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Opened {
-        let (lock, is_own) = self.read(turn, name, |holder| holder == owner);
-        let own = match lock {
+        let (lock, is_own) = self.read(turn, name, |holder| (holder == owner, holder != owner));
+        match lock {
             LockState::Exclusive { deadline } if is_own == Some(true) => {
-                Some((Hold::Exclusive, deadline))
+                Opened { lock, own: Some((Hold::Exclusive, deadline)) }
             }
-            LockState::Shared { .. } => {
-                let share = self.share_of(turn, name, owner);
-                share.map(|share| (Hold::Shared, share.deadline))
-            }
-            LockState::Free | LockState::NoLock | LockState::Exclusive { .. } => None,
-        };
-        Opened { lock, own }
+            _ => self.opened(turn, name, lock, owner),
+        }
+    }
+
+    /// The same of a lock that has just been looked at, and that this owner does not hold alone.
+    pub fn opened(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        lock: LockState,
+        owner: &[u8],
+    ) -> Opened {
+        let is_shared = lock.hold() == Some(Hold::Shared);
+        let share = is_shared.then(|| self.share_of(turn, name, owner)).flatten();
+        Opened { lock, own: share.map(|share| (Hold::Shared, share.deadline)) }
     }
 
     /// Returns who holds the lock now.
     pub fn state(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> LockState {
-        self.read(turn, name, |_| ()).0
+        self.read(turn, name, |_| ((), false)).0
     }
 
-    /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone.
+    /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone. It also says whether the end
+    /// in the record will do, where there is one of ours: the server has to look for the key's.
     #[inline]
     pub(super) fn read<T>(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
-        of: impl FnOnce(&[u8]) -> T,
+        of: impl FnOnce(&[u8]) -> (T, bool),
     ) -> (LockState, Option<T>) {
         let now = turn.now;
-        let (stored, key_ends) = turn.keys.look_until(name);
-        let lock = match stored {
+        let lock = match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => return self.read_missing(turn, name, of),
             Stored::Exclusive { owner } => {
-                let deadline = self.end_of(name, owner, key_ends, now);
+                let ((made, will_do), is_stepped) = (of(owner), self.wall.is_stepped(now));
+                let asks_record = will_do || is_stepped;
+                let recorded = if asks_record { self.recorded_end(name, owner) } else { None };
+                let deadline = match recorded {
+                    Some(_) if !is_stepped && !is_over(recorded, now) => recorded,
+                    _ => self.end_of(turn, name, recorded),
+                };
                 if !is_over(deadline, now) {
-                    return (LockState::Exclusive { deadline }, Some(of(owner)));
+                    return (LockState::Exclusive { deadline }, Some(made));
                 }
                 LockState::Free
             }
-            Stored::Shared { .. } if !self.is_in_step(now, name) => {
-                self.look_at_shares_after_step(turn, name, key_ends)
+            Stored::Shared { count } => {
+                let key_ends = turn.keys.deadline(name);
+                if !self.is_in_step(now, name) {
+                    self.look_at_shares_after_step(turn, name, key_ends)
+                } else if is_over(key_ends, now) {
+                    LockState::Free
+                } else {
+                    look_at_shares(turn, name, count, key_ends)
+                }
             }
-            Stored::Shared { .. } if is_over(key_ends, now) => LockState::Free,
-            Stored::Shared { count } => look_at_shares(turn, name, count, key_ends),
         };
         (lock, None)
     }
@@ -97,17 +116,20 @@ impl Holds {
         owner: &[u8],
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
         let now = turn.now;
-        let (stored, key_ends) = turn.keys.look_until(name);
-        let found = match stored {
+        let found = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
                 self.note_if_expired(turn, name);
                 let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
-                let missing = ledger.and_then(|one| one.missing_of(name.key, owner, now));
+                let missing = ledger.and_then(|one| one.missing_of(name, owner, now));
                 missing.map(|(hold, end)| (hold, Some(end)))
             }
-            Stored::Exclusive { owner: holder } => (holder == owner)
-                .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
+            Stored::Exclusive { owner: holder } if holder != owner => None,
+            Stored::Exclusive { .. } => {
+                let is_stepped = self.wall.is_stepped(now);
+                let recorded = if is_stepped { self.recorded_end(name, owner) } else { None };
+                Some((Hold::Exclusive, self.end_of(turn, name, recorded)))
+            }
             Stored::Shared { .. } => {
                 (self.share_of(turn, name, owner)).map(|share| (Hold::Shared, share.deadline))
             }
@@ -202,7 +224,7 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let missing = self.ledger(name.db).missing(name.key);
+            let missing = self.ledger(name.db).missing(name);
             missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
@@ -224,7 +246,7 @@ impl Holds {
         most: usize,
     ) -> Vec<(Token, Option<Ms>)> {
         let mut held = Vec::new();
-        match self.read(turn, name, |owner| Token::from(owner)) {
+        match self.read(turn, name, |owner| (Token::from(owner), false)) {
             (LockState::Exclusive { deadline }, owner) => {
                 held.extend(owner.map(|owner| (owner, deadline)));
             }
@@ -242,25 +264,21 @@ impl Holds {
     #[inline]
     pub fn is_in_step(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
-            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name.key, &self.wall))
+            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
     }
 
-    /// Returns when the hold of this owner ends, whose key expires at `key_ends`.
-    #[inline]
-    fn end_of(
-        &self,
-        name: NameRef<'_>,
-        owner: &[u8],
-        key_ends: Option<Ms>,
-        now: Now,
-    ) -> Option<Ms> {
-        if !self.wall.is_stepped(now) {
-            return key_ends;
-        }
+    /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded.
+    fn end_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, recorded: Option<Ms>) -> Option<Ms> {
+        let key_ends = turn.keys.deadline(name);
         // A hold whose key has no expiry has been written by another client.
-        let entry = key_ends.and_then(|_| self.entry(name, owner, Hold::Exclusive));
-        let end = entry.map(|entry| entry.end).filter(|end| !end.is_missing());
-        end.and_then(End::by_our_clock).or(key_ends)
+        let ours = key_ends.and(recorded).filter(|_| self.wall.is_stepped(turn.now));
+        ours.or(key_ends)
+    }
+
+    /// When this owner's exclusive hold ends by our clock, if it was granted here and its key is untouched since.
+    fn recorded_end(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
+        let end = self.entry(name, owner, Hold::Exclusive)?.end;
+        end.by_our_clock().filter(|_| !end.is_missing())
     }
 
     /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the
@@ -300,11 +318,11 @@ impl Holds {
         &mut self,
         turn: &Turn<'_>,
         name: NameRef<'_>,
-        of: impl FnOnce(&[u8]) -> T,
+        of: impl FnOnce(&[u8]) -> (T, bool),
     ) -> (LockState, Option<T>) {
         self.note_if_expired(turn, name);
-        let missing = self.held(name).filter(|_| self.may_miss_keys(turn.now));
-        let Some(held) = missing.filter(|held| held.is_missing()) else {
+        let held = if self.may_miss_keys(turn.now) { self.held(name) } else { None };
+        let Some(held) = held.filter(|held| held.is_missing()) else {
             return (LockState::Free, None);
         };
         let mut lasting = held.lasting(turn.now);
@@ -313,7 +331,7 @@ impl Holds {
             Hold::Exclusive => match lasting.next() {
                 None => (LockState::Free, None),
                 Some((owner, end)) => {
-                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes())))
+                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes()).0))
                 }
             },
         }

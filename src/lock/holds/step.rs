@@ -23,9 +23,9 @@ impl Holds {
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
         self.note_written(name, hold, end, now);
         let ledger = self.ledger(name.db);
-        if let Some(entry) = ledger.of(name.key, owner, hold) {
+        if let Some(entry) = ledger.of(name, owner, hold) {
             let entry = Entry { end: End::ours(end), ..entry };
-            ledger.set(name.key, owner, entry);
+            ledger.set(name, owner, entry);
         }
     }
 
@@ -40,9 +40,9 @@ impl Holds {
             let mut ended = Vec::new();
             // Else the key has expired with its holds.
             if is_stepped {
-                ended = ledger.take_over(name.key, now);
+                ended = ledger.take_over(name, now);
             }
-            ledger.end_by_wall(name.key);
+            ledger.end_by_wall(name);
             return Lost::all(ended, Reason::Expired);
         }
         let lost = |former: Former| {
@@ -52,7 +52,7 @@ impl Holds {
             };
             Lost { former, reason }
         };
-        ledger.take(name.key).into_iter().map(lost).collect()
+        ledger.take(name).into_iter().map(lost).collect()
     }
 
     /// Corrects the key of a lock after a step of the clock, or writes it again, before anything is done to the lock.
@@ -87,7 +87,7 @@ impl Holds {
                 Vec::new()
             }
         };
-        let ended = self.ledger(name.db).take_over_missing(name.key, turn.now);
+        let ended = self.ledger(name.db).take_over_missing(name, turn.now);
         lost.extend(Lost::all(ended, Reason::Expired));
         // What is done above may have made the server expire the key.
         self.write_back(turn, name);
@@ -110,8 +110,8 @@ impl Holds {
             // Another client has written the key in this owner's name.
             _ if entry.end.is_missing() || deadline.is_none() => {
                 let ledger = self.ledger(name.db);
-                ledger.note_there(name.key);
-                ledger.end_by_wall(name.key);
+                ledger.note_there(name);
+                ledger.end_by_wall(name);
             }
             Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
@@ -135,7 +135,7 @@ impl Holds {
         }
         let held = self.held(name);
         let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
-        self.ledger(name.db).note_there(name.key);
+        self.ledger(name.db).note_there(name);
         match first {
             // All are over: they are forgotten next.
             None => {}
@@ -193,7 +193,7 @@ impl Holds {
     pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
         self.wall.note_end(end);
         if self.may_miss_keys(now) {
-            self.ledger(name.db).note_there(name.key);
+            self.ledger(name.db).note_there(name);
         }
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
@@ -210,7 +210,7 @@ impl Holds {
     fn note_in_step(&mut self, name: NameRef<'_>, is_known: bool) {
         let wall = is_known.then_some(self.wall);
         let ledger = self.ledger(name.db);
-        ledger.note_in_step(name.key, wall);
+        ledger.note_in_step(name, wall);
         // They outlast their locks, and steps may matter for days.
         if ledger.has_idle_notes() {
             let ledger = self.ledgers.open(name.db);
@@ -226,7 +226,7 @@ impl Holds {
         if !wall.is_stepped(now) {
             return false;
         }
-        let written = self.ledger(name.db).written_ahead(name.key);
+        let written = self.ledger(name.db).written_ahead(name);
         self.note_missing(name, now, &|number, end| wall.may_have_passed(number, written, end, now))
     }
 
@@ -248,7 +248,7 @@ impl Holds {
         has_passed: &dyn Fn(Fence, Ms) -> bool,
     ) -> bool {
         let was_missing = self.is_missing(name);
-        let missing = self.ledger(name.db).note_missing(name.key, now, has_passed);
+        let missing = self.ledger(name.db).note_missing(name, now, has_passed);
         if missing && !was_missing {
             self.missing.insert((0, name.keep()));
         }

@@ -19,12 +19,12 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
         queue: 0,
         client: 7,
     };
-    let loss = Loss { reason, count: 1, name: NameRef { db: 0, key }, owner, hold };
+    let loss = Loss { reason, count: 1, name: NameRef::new(0, key, SECRET), owner, hold };
     log.add_loss(&loss, at(ms));
 }
 
 fn comes_back(log: &mut LossLog, owner: &[u8], with: Comeback, ms: Ms) {
-    log.note_comeback(NameRef { db: 0, key: KEY }, owner, with, at(ms));
+    log.note_comeback(NameRef::new(0, KEY, SECRET), owner, with, at(ms));
 }
 
 /// How many holds each line counts, and why they were lost; the newest line first.

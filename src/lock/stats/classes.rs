@@ -155,7 +155,7 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::name::NameRef;
+    use crate::lock::words::{NameRef, Secret};
 
     /// A star at the end is all that these patterns have.
     fn fits(pattern: &[u8], key: &[u8]) -> bool {
@@ -204,7 +204,7 @@ mod tests {
         let waiting =
             |classes: &Classes| -> Vec<u64> { classes.iter().map(|class| class.waiting).collect() };
         let patterns = |names: &'static [&'static str]| names.iter().map(|name| name.as_bytes());
-        let named = |key: &[u8]| [NameRef { db: 0, key }.keep()];
+        let named = |key: &[u8]| [NameRef::new(0, key, Secret(1, 2)).keep()];
         let (a, b) = (named(b"a"), named(b"b"));
         let mut all = classes(&["a*", "*"]);
         all.count_joined(&a, 1);

@@ -8,13 +8,13 @@ use super::interleavings::orders::search::{
 };
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
-use super::simulated::Plea;
+use super::simulated::{Plea, SECRET};
 use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Allowance, TooLong};
 use crate::lock::deadlock::{Holders, Scene};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::{Reply, Tell};
-use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Secret, Terms, Ticket};
+use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Terms, Ticket};
 
 const NOW: Now = Now::from_micros(1_000_000);
 
@@ -41,12 +41,12 @@ impl Holders for ByKey {
 
 impl Graph {
     fn new() -> Self {
-        Self(Waiting::new(Secret(1, 2)), ByKey::new())
+        Self(Waiting::new(SECRET), ByKey::new())
     }
 
     fn asks_until(&mut self, owner: &str, locks: &[(&str, Mode)], until: Option<Ms>) -> Ticket {
         let names: Vec<NameRef<'_>> =
-            locks.iter().map(|(key, _)| NameRef { db: 0, key: key.as_bytes() }).collect();
+            locks.iter().map(|(key, _)| NameRef::new(0, key.as_bytes(), SECRET)).collect();
         let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };

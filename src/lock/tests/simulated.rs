@@ -6,7 +6,10 @@ mod server;
 pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, replay};
 pub use server::{Answers, Flavour, Happened, Plea, Server, Told, place, told_on};
 
-use crate::lock::{Db, Ms, NameRef};
+use crate::lock::{Db, Ms, NameRef, Secret};
+
+/// The secret of all simulated servers.
+pub const SECRET: Secret = Secret(1, 2);
 
 /// A lock's place: its database and its key.
 pub type Lock = (Db, &'static str);
@@ -19,5 +22,5 @@ pub const START: Ms = 1_700_000_000_000;
 
 /// The lock's name, as the core knows it.
 pub fn name(lock: Lock) -> NameRef<'static> {
-    NameRef { db: lock.0, key: lock.1.as_bytes() }
+    NameRef::new(lock.0, lock.1.as_bytes(), SECRET)
 }

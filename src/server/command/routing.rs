@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use crate::lock::{Keyspace, NameRef, SlotState, slot};
+use crate::lock::{SlotState, slot};
 use crate::protocol::is_ours;
 use crate::server::ffi::{Ctx, Lent, Text, api};
 use crate::server::keyspace::ServerKeys;
@@ -21,7 +21,6 @@ pub fn refusal(ctx: Ctx<'_>, keys: &mut ServerKeys<'_>, named: &[&[u8]]) -> Opti
     if others.iter().any(|other| !slot::is_shared(first, other)) {
         return Some("CROSSSLOT Keys in request don't hash to the same slot");
     }
-    let first = NameRef { db: ctx.db(), key: first };
     let exists = |key: &&[u8]| {
         let key = Text::new(key);
         // SAFETY: the context and the key live.
@@ -29,7 +28,8 @@ pub fn refusal(ctx: Ctx<'_>, keys: &mut ServerKeys<'_>, named: &[&[u8]]) -> Opti
     };
     // While a slot moves its keys are here or there, and only a command whose keys are all here may
     // run here.
-    let may_run = keys.slot_state(first) == SlotState::Settled || named.iter().all(exists);
+    let may_run =
+        keys.state_of_slot(ctx.db(), first) == SlotState::Settled || named.iter().all(exists);
     (!may_run).then_some("TRYAGAIN Multiple keys request during rehashing of slot")
 }
 

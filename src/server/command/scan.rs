@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::lock::{NameRef, Turn};
+use crate::lock::Turn;
 use crate::protocol::Reply;
 use crate::server::authority::Authority;
 use crate::server::clock;
@@ -23,8 +23,11 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let mut locks = Vec::new();
     for key in found.texts_at(&[1]) {
         let turn = &mut Turn::new(&mut keys, now);
-        let name = NameRef { db, key };
-        if module.change(|locks| locks.reports().lists(turn, name, all)) == Ok(true) {
+        let listed = module.change(|locks| {
+            let name = locks.name(db, key);
+            locks.reports().lists(turn, name, all)
+        });
+        if listed == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }

@@ -21,5 +21,6 @@ mod shown;
 mod soak;
 mod support;
 mod terminal;
+mod tls;
 mod waiting;
 mod without_module;

@@ -59,7 +59,18 @@ fn round(fault: &str, with_module: bool, after: u64) -> Outcome {
         "the keeper is stopped" => signal(keeper, "STOP"),
         "the server is stopped for longer than the ttl" => signal(server.pid(), "STOP"),
         "a replica is promoted" => {
-            let _: u64 = server.say(&["WAIT", "1", "5000"]);
+            // Else the last renewal may be lost, and the hold end earlier than its holder knows.
+            let _: String = server.say(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+            let at = |server: &Server, name: &str| {
+                let info: String = server.say(&["INFO", "replication"]);
+                let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+                line.and_then(|at| at.parse::<u64>().ok())
+            };
+            eventually("the replica knows all", || {
+                let replica = at(replica.as_ref().unwrap(), "slave_repl_offset");
+                let master = at(&server, "master_repl_offset");
+                (replica >= master, format!("{replica:?} of {master:?}"))
+            });
             server.stop();
         }
         _ => server.stop(),

@@ -87,6 +87,10 @@ impl Holder {
     pub fn owner(&self) -> Token {
         self.owner.token()
     }
+
+    pub fn short_hash(&self) -> u64 {
+        self.owner.short_hash()
+    }
 }
 
 impl Held {
@@ -201,11 +205,11 @@ impl Held {
     }
 
     /// Counts its holders among those that others wait for.
-    pub fn want(&mut self, mut count: impl FnMut(&[u8])) {
+    pub fn want(&mut self, mut count: impl FnMut(u64)) {
         if !self.is_wanted() {
             self.each_mut(|holder| {
                 holder.entry.is_wanted = true;
-                count(holder.owner().bytes());
+                count(holder.short_hash());
             });
         }
     }

@@ -4,7 +4,7 @@ use crate::lock::holds::ledger::Ledger;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::table::Record;
 use crate::lock::holds::wall::WallClock;
-use crate::lock::words::{Ahead, Hold, Print};
+use crate::lock::words::{Ahead, Hold, NameRef, Print};
 
 /// The expiry of this key was written, or seen to be right, after so many steps of the wall clock. The note stays when
 /// the lock is released: each later hold renews it as it is written. Without one the earliest expiry counts that may
@@ -28,8 +28,8 @@ impl Record for InStep {
 
 impl Ledger {
     /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
-    pub fn note_in_step(&mut self, key: &[u8], wall: Option<WallClock>) {
-        let key = self.print(key);
+    pub fn note_in_step(&mut self, name: NameRef<'_>, wall: Option<WallClock>) {
+        let key = name.print;
         match wall {
             Some(wall) => {
                 self.in_step.insert(InStep { key, steps: wall.steps(), ahead: wall.ahead() });
@@ -39,15 +39,15 @@ impl Ledger {
     }
 
     /// Do the ends in the key of this shared lock agree with what is remembered?
-    pub fn ends_agree(&self, key: &[u8], wall: &WallClock) -> bool {
-        let key = self.print(key);
+    pub fn ends_agree(&self, name: NameRef<'_>, wall: &WallClock) -> bool {
+        let key = name.print;
         self.locks.get(key).is_none_or(|held| held.hold() == Hold::Exclusive)
             || self.in_step.get(key).is_some_and(|noted| noted.steps == wall.steps())
     }
 
     /// How far the wall clock was ahead when the expiry of this key was last written, if that is known.
-    pub fn written_ahead(&self, key: &[u8]) -> Option<Ahead> {
-        Some(self.in_step.get(self.print(key))?.ahead)
+    pub fn written_ahead(&self, name: NameRef<'_>) -> Option<Ahead> {
+        Some(self.in_step.get(name.print)?.ahead)
     }
 
     /// Are there many more notes than locks that are held?

@@ -29,9 +29,10 @@ use crate::lock::holds::ledger::held::{Holder, Sum};
 use crate::lock::holds::ledger::in_step::InStep;
 use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
+use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret, Slot, Slots, Ticket};
+use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
 
 /// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
@@ -53,9 +54,6 @@ pub struct Ledger {
     left: Option<Box<LeftSlots>>,
     /// Keys whose expiry was written since the wall clock was stepped.
     in_step: Table<InStep>,
-    /// Are there only 16 prints, so that those of several keys are equal?
-    #[cfg(test)]
-    weak: bool,
 }
 
 impl Ledger {
@@ -68,8 +66,6 @@ impl Ledger {
             in_the_way: InTheWay::default(),
             left: None,
             in_step: Table::default(),
-            #[cfg(test)]
-            weak: false,
         }
     }
 
@@ -94,39 +90,39 @@ impl Ledger {
 
     /// The record of this lock.
     #[inline]
-    pub fn held(&self, key: &[u8]) -> Option<&Held> {
+    pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
         if self.locks.is_empty() {
             return None;
         }
-        self.locks.get(self.print(key)).filter(|held| !self.has_left(held))
+        self.locks.get(name.print).filter(|held| !self.has_left(held))
     }
 
     /// What is remembered of this owner's hold.
-    pub fn get(&self, key: &[u8], owner: &[u8]) -> Option<(Hold, Entry)> {
-        let held = self.held(key)?;
+    pub fn get(&self, name: NameRef<'_>, owner: &[u8]) -> Option<(Hold, Entry)> {
+        let held = self.held(name)?;
         let entry = held.get(self.secret, owner).filter(|entry| !entry.is_seen())?;
         Some((held.hold(), *entry))
     }
 
     /// What is remembered of this owner's hold, if the owner holds the lock in this way.
     #[inline]
-    pub fn of(&self, key: &[u8], owner: &[u8], hold: Hold) -> Option<Entry> {
-        self.get(key, owner).filter(|&(how, _)| how == hold).map(|(_, entry)| entry)
+    pub fn of(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
+        self.get(name, owner).filter(|&(how, _)| how == hold).map(|(_, entry)| entry)
     }
 
     /// Replaces the entry of this owner's hold, if it has one.
-    pub fn set(&mut self, key: &[u8], owner: &[u8], entry: Entry) {
-        self.change(key, owner, |known| *known = entry);
+    pub fn set(&mut self, name: NameRef<'_>, owner: &[u8], entry: Entry) {
+        self.change(name, owner, |known| *known = entry);
     }
 
     /// Changes the entry of this owner's hold, if it has one, and keeps the ties and the sum true.
     fn change<T>(
         &mut self,
-        key: &[u8],
+        name: NameRef<'_>,
         owner: &[u8],
         change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
-        let held = self.locks.get_mut(self.print(key))?;
+        let held = self.locks.get_mut(name.print)?;
         let entry = held.get_mut(self.secret, owner)?;
         let before = *entry;
         let changed = change(entry);
@@ -135,10 +131,10 @@ impl Ledger {
         self.sum.add(Sum::of(&after));
         if before.tie() != after.tie() {
             if let Some(client) = before.tie() {
-                self.ties.remove(client, key, owner);
+                self.ties.remove(client, name.key, owner);
             }
             if let Some(client) = after.tie() {
-                self.ties.add(client, key, owner);
+                self.ties.add(client, name.key, owner);
             }
         }
         Some(changed)
@@ -147,84 +143,95 @@ impl Ledger {
     /// Adds the entry of a hold, and removes the key's other entries; a share leaves other owners' shares
     /// alone. Returns which holds were forgotten: also one of this owner that was still remembered.
     #[inline]
-    pub fn put(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
-        let print = self.swept_print(key);
+    pub fn put(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+        mut entry: Entry,
+    ) -> Vec<Former> {
+        self.drop_if_left(name);
         if let Some(left) = &self.left {
             entry = left.as_newer(entry);
         }
         let sharers = match hold {
             Hold::Exclusive => None,
-            Hold::Shared => self.locks.get_mut(print).filter(|held| held.hold() == hold),
+            Hold::Shared => self.locks.get_mut(name.print).filter(|held| held.hold() == hold),
         };
         let forgotten = match sharers {
             Some(held) => {
                 entry.is_wanted = held.is_wanted();
                 let before = held.share(self.secret, owner, entry);
                 if entry.is_wanted {
-                    self.in_the_way.count(owner);
+                    self.in_the_way.count(Owner::from(owner).short_hash());
                 }
-                before.and_then(|before| self.ended(key, hold, &before)).into_iter().collect()
+                before.and_then(|before| self.ended(name, hold, &before)).into_iter().collect()
             }
             None => {
-                let held = Held::new(print, hold, owner, self.secret, entry);
+                let held = Held::new(name.print, hold, owner, self.secret, entry);
                 match self.locks.insert(held) {
                     None => Vec::new(),
-                    Some(before) => self.replaced(key, &before),
+                    Some(before) => self.replaced(name, &before),
                 }
             }
         };
         self.sum.add(Sum::of(&entry));
         if let Some(client) = entry.tie() {
-            self.ties.add(client, key, owner);
+            self.ties.add(client, name.key, owner);
         }
         forgotten
     }
 
     /// The key of a lock that others wait for says that this owner holds it so, until then. Returns the holds that were
-    /// overwritten by that.
+    /// overwritten by that, if it was not remembered.
     pub fn see(
         &mut self,
-        key: &[u8],
+        name: NameRef<'_>,
         (owner, hold): (&[u8], Hold),
         until: Option<Ms>,
         slot: Option<Slot>,
         now: Now,
-    ) -> Vec<Former> {
-        let print = self.swept_print(key);
-        if let Some(held) = self.locks.get_mut(print).filter(|held| held.hold() == hold)
+    ) -> Option<Vec<Former>> {
+        self.drop_if_left(name);
+        if let Some(held) = self.locks.get_mut(name.print).filter(|held| held.hold() == hold)
             && let Some(entry) = held.get_mut(self.secret, owner)
         {
             if let End::Key(_) = entry.end {
                 entry.end = End::key(until);
             }
             held.want(|owner| self.in_the_way.count(owner));
-            return Vec::new();
+            return None;
         }
         let entry = Entry::foreign(until, slot, Tally::Seen, now);
-        let others = self.put(key, owner, hold, entry);
-        self.want(key);
-        others
+        let others = self.put(name, owner, hold, entry);
+        self.want(name);
+        Some(others)
     }
 
     /// Others wait for this lock: its holders are in their way from now on. Returns its record.
-    pub fn want(&mut self, key: &[u8]) -> Option<&Held> {
-        let print = self.print(key);
-        let held = self.locks.get_mut(print)?;
+    pub fn want(&mut self, name: NameRef<'_>) -> Option<&Held> {
+        let held = self.locks.get_mut(name.print)?;
         held.want(|owner| self.in_the_way.count(owner));
         Some(held)
     }
 
     /// May this owner hold a lock that others wait for?
     pub fn may_be_in_the_way(&self, owner: &[u8]) -> bool {
-        self.in_the_way.may_have(owner)
+        self.in_the_way.may_have(Owner::from(owner).short_hash())
     }
 
     /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
     /// Returns whether the hold must be given back.
-    pub fn offer_ended(&mut self, key: &[u8], owner: &[u8], ticket: Ticket, heard: bool) -> bool {
+    pub fn offer_ended(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        ticket: Ticket,
+        heard: bool,
+    ) -> bool {
         let ended =
             |entry: &mut Entry| entry.offer_ended(ticket, heard) && entry.must_be_given_back();
-        self.change(key, owner, ended).unwrap_or(false)
+        self.change(name, owner, ended).unwrap_or(false)
     }
 
     pub fn has_ties(&self, client: u64) -> bool {
@@ -233,70 +240,70 @@ impl Ledger {
 
     /// A connection has closed: removes up to `most` of its ties. Returns how many there were, and those of
     /// holds that must be given back.
-    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<Tie>) {
+    pub fn close(&mut self, db: Db, client: u64, most: usize) -> (usize, Vec<Tie>) {
         let mut ties = self.ties.take(client, most);
         let taken = ties.len();
         ties.retain(|tie| {
-            let (key, owner) = tie.key_and_owner();
-            self.change(key, owner, |entry| entry.close(client)).unwrap_or(false)
+            let (name, owner) = tie.name_and_owner(db, self.secret);
+            self.change(name, owner, |entry| entry.close(client)).unwrap_or(false)
         });
         (taken, ties)
     }
 
     /// Removes the key's record, and returns what it says of this owner.
-    pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
-        let before = self.take_out(key)?;
-        before.each().for_each(|holder| self.clean_up(key, holder));
+    pub fn forget(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
+        let before = self.take_out(name)?;
+        before.each().for_each(|holder| self.clean_up(name, holder));
         before.get(self.secret, owner).copied().filter(|entry| !entry.is_seen())
     }
 
     /// Removes and returns the key's entries.
-    pub fn take(&mut self, key: &[u8]) -> Vec<Former> {
-        self.take_out(key).map_or_else(Vec::new, |before| self.all_ended(key, &before))
+    pub fn take(&mut self, name: NameRef<'_>) -> Vec<Former> {
+        self.take_out(name).map_or_else(Vec::new, |before| self.all_ended(name, &before))
     }
 
-    fn take_out(&mut self, key: &[u8]) -> Option<Held> {
+    fn take_out(&mut self, name: NameRef<'_>) -> Option<Held> {
         if self.locks.is_empty() {
             return None;
         }
-        let print = self.swept_print(key);
-        self.locks.remove(print)
+        self.drop_if_left(name);
+        self.locks.remove(name.print)
     }
 
     /// Removes and returns the entry of this owner's hold.
-    pub fn remove(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
-        let print = self.swept_print(key);
-        let held = self.locks.get_mut(print)?;
+    pub fn remove(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
+        self.drop_if_left(name);
+        let held = self.locks.get_mut(name.print)?;
         if held.hold() == Hold::Exclusive {
             held.get(self.secret, owner)?;
-            return self.take(key).pop();
+            return self.take(name).pop();
         }
         let before = held.unshare(self.secret, owner)?;
         if held.is_empty() {
-            self.locks.remove(print);
+            self.locks.remove(name.print);
         }
-        self.ended(key, Hold::Shared, &before)
+        self.ended(name, Hold::Shared, &before)
     }
 
     /// Removes and returns these entries of the key.
     pub fn take_those(
         &mut self,
-        key: &[u8],
+        name: NameRef<'_>,
         mut are_taken: impl FnMut(&[u8], &Entry) -> bool,
     ) -> Vec<Former> {
-        let holders = self.held(key).into_iter().flat_map(Held::each);
+        let holders = self.held(name).into_iter().flat_map(Held::each);
         let taken = holders.filter_map(|holder| {
             let owner = holder.owner();
             are_taken(owner.bytes(), &holder.entry).then_some(owner)
         });
         let owners: Vec<Token> = taken.collect();
-        (owners.iter()).filter_map(|owner| self.remove(key, owner.bytes())).collect()
+        (owners.iter()).filter_map(|owner| self.remove(name, owner.bytes())).collect()
     }
 
     /// The key is held by this owner alone. Removes and returns entries that say otherwise.
-    pub fn forget_others(&mut self, key: &[u8], owner: &[u8]) -> Vec<Former> {
+    pub fn forget_others(&mut self, name: NameRef<'_>, owner: &[u8]) -> Vec<Former> {
         let is_so = |held: &Held| held.alone().is_some() && held.get(self.secret, owner).is_some();
-        if self.held(key).is_none_or(is_so) { Vec::new() } else { self.take(key) }
+        if self.held(name).is_none_or(is_so) { Vec::new() } else { self.take(name) }
     }
 
     /// These slots have left; all fencing numbers granted so far are smaller than `number`. The entries of
@@ -313,7 +320,7 @@ impl Ledger {
     }
 
     /// Removes entries of slots that have left from the next `buckets` buckets.
-    pub fn sweep(&mut self, buckets: usize, discarded: &mut Discarded) {
+    pub fn sweep(&mut self, db: Db, buckets: usize, discarded: &mut Discarded) {
         let Some(mut left) = self.left.take() else {
             return;
         };
@@ -324,24 +331,24 @@ impl Ledger {
             self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
                 sum.subtract(held.sum());
                 if held.is_wanted() {
-                    held.each().for_each(|one| in_the_way.uncount(one.owner().bytes()));
+                    held.each().for_each(|one| in_the_way.uncount(one.short_hash()));
                 }
                 discarded.add(held.len(), held.into_pieces());
             });
         left.locks = sweep;
-        let is_through = is_through && self.sweep_ties(&mut left, buckets);
+        let is_through = is_through && self.sweep_ties(db, &mut left, buckets);
         self.left = (!is_through).then_some(left);
     }
 
     /// Checks the next few ties, and removes those whose entries are gone. Returns true after the last one.
-    fn sweep_ties(&mut self, left: &mut LeftSlots, few: usize) -> bool {
+    fn sweep_ties(&mut self, db: Db, left: &mut LeftSlots, few: usize) -> bool {
         let some = self.ties.some_after(left.tie.as_ref(), few);
         for tie in &some {
-            let (key, owner) = tie.key_and_owner();
+            let (name, owner) = tie.name_and_owner(db, self.secret);
             let is_tied =
                 |(_, entry): (Hold, Entry)| entry.tied != Tied::No && entry.client == tie.client();
-            if !self.get(key, owner).is_some_and(is_tied) {
-                self.ties.remove(tie.client(), key, owner);
+            if !self.get(name, owner).is_some_and(is_tied) {
+                self.ties.remove(tie.client(), name.key, owner);
             }
         }
         let is_last = some.len() < few;
@@ -355,22 +362,20 @@ impl Ledger {
         self.left.as_ref().is_some_and(|left| one().is_some_and(|entry| left.includes(entry)))
     }
 
-    /// The print of this key. If its slot has left, its record is removed first.
+    /// Removes the record of this lock if its slot has left.
     #[inline(always)]
-    fn swept_print(&mut self, key: &[u8]) -> Print {
-        let print = self.print(key);
+    fn drop_if_left(&mut self, name: NameRef<'_>) {
         if self.left.is_some() {
-            self.drop_if_left(key, print);
+            self.drop_left(name);
         }
-        print
     }
 
     #[cold]
-    fn drop_if_left(&mut self, key: &[u8], print: Print) {
-        if self.locks.get(print).is_some_and(|held| self.has_left(held))
-            && let Some(before) = self.locks.remove(print)
+    fn drop_left(&mut self, name: NameRef<'_>) {
+        if self.locks.get(name.print).is_some_and(|held| self.has_left(held))
+            && let Some(before) = self.locks.remove(name.print)
         {
-            before.each().for_each(|holder| self.clean_up(key, holder));
+            before.each().for_each(|holder| self.clean_up(name, holder));
         }
     }
 
@@ -392,45 +397,36 @@ impl Ledger {
 
     /// The entry of this hold is out of its record: it is taken out of the ties and the counts too.
     #[inline]
-    fn clean_up(&mut self, key: &[u8], holder: &Holder) {
+    fn clean_up(&mut self, name: NameRef<'_>, holder: &Holder) {
         let entry = &holder.entry;
         if let Some(client) = entry.tie() {
-            self.ties.remove(client, key, holder.owner().bytes());
+            self.ties.remove(client, name.key, holder.owner().bytes());
         }
         if entry.is_wanted {
-            self.in_the_way.uncount(holder.owner().bytes());
+            self.in_the_way.uncount(holder.short_hash());
         }
         self.sum.subtract(Sum::of(entry));
     }
 
     /// Cleans up, and returns what was remembered of the hold.
-    fn ended(&mut self, key: &[u8], hold: Hold, holder: &Holder) -> Option<Former> {
-        self.clean_up(key, holder);
+    fn ended(&mut self, name: NameRef<'_>, hold: Hold, holder: &Holder) -> Option<Former> {
+        self.clean_up(name, holder);
         let Holder { entry, .. } = *holder;
         (!entry.is_seen()).then(|| Former { owner: holder.owner(), hold, entry })
     }
 
     #[cold]
-    fn all_ended(&mut self, key: &[u8], before: &Held) -> Vec<Former> {
-        before.each().filter_map(|holder| self.ended(key, before.hold(), holder)).collect()
+    fn all_ended(&mut self, name: NameRef<'_>, before: &Held) -> Vec<Former> {
+        before.each().filter_map(|holder| self.ended(name, before.hold(), holder)).collect()
     }
 
     /// The same of a record that another has replaced, which is of a lock that others wait for if that was.
     #[cold]
-    fn replaced(&mut self, key: &[u8], before: &Held) -> Vec<Former> {
+    fn replaced(&mut self, name: NameRef<'_>, before: &Held) -> Vec<Former> {
         if before.is_wanted() {
-            self.want(key);
+            self.want(name);
         }
-        self.all_ended(key, before)
-    }
-
-    fn print(&self, key: &[u8]) -> Print {
-        let print = self.secret.print(key);
-        #[cfg(test)]
-        if self.weak {
-            return print.weakened();
-        }
-        print
+        self.all_ended(name, before)
     }
 }
 

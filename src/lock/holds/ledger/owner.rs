@@ -25,6 +25,22 @@ impl Owner {
         self.write(&mut [0; 36]) == owner
     }
 
+    /// A hash that several owners may have, and that needs no secret: they count as one then. It is made of what is
+    /// stored, because a thousand sharers may have to be hashed at once.
+    pub fn short_hash(&self) -> u64 {
+        let bytes = match self {
+            Self::Uuid(bytes) | Self::Hex(bytes) => bytes.as_bytes(),
+            Self::Short(text) => text.bytes(),
+            Self::Long(bytes) => bytes,
+        };
+        let (words, rest) = bytes.as_chunks();
+        let mix = |hash: u64, word: u64| {
+            (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        };
+        let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
+    }
+
     pub fn token(&self) -> Token {
         Token::from(self.write(&mut [0; 36]))
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::slot::Slot;
-use crate::lock::words::{Ms, Now};
+use crate::lock::words::{Ms, Now, Print};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
@@ -20,8 +20,12 @@ fn entry(fence: Fence) -> Entry {
 
 const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
 
-fn knows(ledger: &Ledger, key: &[u8]) -> bool {
-    ledger.held(key).is_some()
+fn name(key: &[u8]) -> NameRef<'_> {
+    NameRef::new(0, key, Secret(1, 2))
+}
+
+fn knows(ledger: &Ledger, name: NameRef<'_>) -> bool {
+    ledger.held(name).is_some()
 }
 
 #[test]
@@ -33,35 +37,35 @@ fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
     let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
     for (owner, hold) in owners.iter().flat_map(|owner| BOTH.map(|hold| (owner, hold))) {
         let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.put(b"k", owner, hold, entry(7));
+        ledger.put(name(b"k"), owner, hold, entry(7));
         for (asked, kind) in owners.iter().flat_map(|owner| BOTH.map(|kind| (owner, kind))) {
             let right = asked == owner && kind == hold;
-            assert_eq!(ledger.of(b"k", asked, kind).is_some(), right);
+            assert_eq!(ledger.of(name(b"k"), asked, kind).is_some(), right);
         }
-        assert!(ledger.of(b"other", owner, hold).is_none());
+        assert!(ledger.of(name(b"other"), owner, hold).is_none());
         if hold == Hold::Exclusive {
-            ledger.forget_others(b"k", owner);
-            assert!(knows(&ledger, b"k"));
+            ledger.forget_others(name(b"k"), owner);
+            assert!(knows(&ledger, name(b"k")));
         }
-        ledger.forget_others(b"k", b"another owner");
-        assert!(!knows(&ledger, b"k"));
+        ledger.forget_others(name(b"k"), b"another owner");
+        assert!(!knows(&ledger, name(b"k")));
     }
 }
 
 #[test]
 fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
     let mut ledger = Ledger::new(Secret(1, 2));
-    ledger.put(b"k", b"a", Hold::Shared, entry(1));
-    ledger.put(b"k", b"b", Hold::Shared, entry(2));
-    ledger.remove(b"k", b"a");
-    assert!(ledger.of(b"k", b"a", Hold::Shared).is_none());
-    assert!(ledger.of(b"k", b"b", Hold::Shared).is_some());
-    ledger.put(b"k", b"c", Hold::Exclusive, entry(3));
-    assert!(ledger.of(b"k", b"b", Hold::Shared).is_none());
-    ledger.put(b"k", b"d", Hold::Shared, entry(4));
-    assert!(ledger.of(b"k", b"c", Hold::Exclusive).is_none());
-    ledger.remove(b"k", b"d");
-    assert!(!knows(&ledger, b"k"));
+    ledger.put(name(b"k"), b"a", Hold::Shared, entry(1));
+    ledger.put(name(b"k"), b"b", Hold::Shared, entry(2));
+    ledger.remove(name(b"k"), b"a");
+    assert!(ledger.of(name(b"k"), b"a", Hold::Shared).is_none());
+    assert!(ledger.of(name(b"k"), b"b", Hold::Shared).is_some());
+    ledger.put(name(b"k"), b"c", Hold::Exclusive, entry(3));
+    assert!(ledger.of(name(b"k"), b"b", Hold::Shared).is_none());
+    ledger.put(name(b"k"), b"d", Hold::Shared, entry(4));
+    assert!(ledger.of(name(b"k"), b"c", Hold::Exclusive).is_none());
+    ledger.remove(name(b"k"), b"d");
+    assert!(!knows(&ledger, name(b"k")));
 }
 
 #[test]
@@ -69,15 +73,15 @@ fn every_hold_is_counted() {
     let mut ledger = Ledger::new(Secret(1, 2));
     let mut counts = Vec::new();
     let deeds: [fn(&mut Ledger); 9] = [
-        |ledger| _ = ledger.put(b"k", b"a", Hold::Shared, entry(1)),
-        |ledger| _ = ledger.put(b"k", b"b", Hold::Shared, entry(2)),
-        |ledger| _ = ledger.put(b"k", b"b", Hold::Shared, entry(3)),
-        |ledger| _ = ledger.put(b"l", b"a", Hold::Exclusive, entry(4)),
-        |ledger| _ = ledger.remove(b"k", b"x"),
-        |ledger| _ = ledger.take_those(b"k", |owner, _| owner != b"a"),
+        |ledger| _ = ledger.put(name(b"k"), b"a", Hold::Shared, entry(1)),
+        |ledger| _ = ledger.put(name(b"k"), b"b", Hold::Shared, entry(2)),
+        |ledger| _ = ledger.put(name(b"k"), b"b", Hold::Shared, entry(3)),
+        |ledger| _ = ledger.put(name(b"l"), b"a", Hold::Exclusive, entry(4)),
+        |ledger| _ = ledger.remove(name(b"k"), b"x"),
+        |ledger| _ = ledger.take_those(name(b"k"), |owner, _| owner != b"a"),
         |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
-        |ledger| _ = ledger.put(b"k", b"c", Hold::Exclusive, entry(5)),
-        |ledger| _ = ledger.forget(b"k", b"c"),
+        |ledger| _ = ledger.put(name(b"k"), b"c", Hold::Exclusive, entry(5)),
+        |ledger| _ = ledger.forget(name(b"k"), b"c"),
     ];
     for deed in deeds {
         deed(&mut ledger);
@@ -85,8 +89,8 @@ fn every_hold_is_counted() {
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
     let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
-    ledger.put(b"m", b"a", Hold::Shared, in_slot(3));
-    ledger.put(b"m", b"b", Hold::Shared, in_slot(3));
+    ledger.put(name(b"m"), b"a", Hold::Shared, in_slot(3));
+    ledger.put(name(b"m"), b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
     assert_eq!(ledger.holds(), 1);
 }
@@ -95,7 +99,7 @@ fn every_hold_is_counted() {
 fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
     ledger.slots_left(slots, number);
     while ledger.has_to_sweep() {
-        ledger.sweep(1, &mut Discarded::default());
+        ledger.sweep(0, 1, &mut Discarded::default());
     }
 }
 
@@ -105,60 +109,60 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         let mut ledger = Ledger::new(Secret(1, 2));
         let in_slot = |fence| Entry { slot: Some(3), tied: Tied::Open, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
-            ledger.put(&key.to_le_bytes(), b"a", hold, in_slot(6));
+            ledger.put(name(&key.to_le_bytes()), b"a", hold, in_slot(6));
         }
         ledger.slots_left(&Slots::of(&[3..=3]), 7);
         let key = |key: u64| key.to_le_bytes();
-        assert!(!knows(&ledger, &key(1)) && ledger.of(&key(1), b"a", hold).is_none());
-        assert!(ledger.forget(&key(1), b"a").is_none());
-        assert!(ledger.put(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
-        assert!(ledger.put(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
+        assert!(!knows(&ledger, name(&key(1))) && ledger.of(name(&key(1)), b"a", hold).is_none());
+        assert!(ledger.forget(name(&key(1)), b"a").is_none());
+        assert!(ledger.put(name(&key(2)), b"b", Hold::Exclusive, in_slot(8)).is_empty());
+        assert!(ledger.put(name(&key(3)), b"b", Hold::Shared, in_slot(8)).is_empty());
         let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
-        ledger.put(&key(4), b"a", hold, by_others);
+        ledger.put(name(&key(4)), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
-            ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
-                && ledger.of(&key(3), b"b", Hold::Shared).is_some()
-                && ledger.of(&key(4), b"a", hold).is_some()
+            ledger.of(name(&key(2)), b"b", Hold::Exclusive).is_some()
+                && ledger.of(name(&key(3)), b"b", Hold::Shared).is_some()
+                && ledger.of(name(&key(4)), b"a", hold).is_some()
         };
         assert!(stays(&ledger));
         let mut portions = 0;
         while ledger.has_to_sweep() {
-            ledger.sweep(2, &mut Discarded::default());
+            ledger.sweep(0, 2, &mut Discarded::default());
             portions += 1;
         }
         assert!(stays(&ledger) && portions > 10);
-        assert_eq!((ledger.holds(), ledger.close(8, usize::MAX).1.len()), (3, 3));
+        assert_eq!((ledger.holds(), ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
         ledger.slots_left(&Slots::of(&[3..=3]), 9);
-        assert!((1..5).all(|number| !knows(&ledger, &key(number))));
+        assert!((1..5).all(|number| !knows(&ledger, name(&key(number)))));
     }
 }
 
 fn tie_a(ledger: &mut Ledger, key: &[u8], client: u64, tied: bool) {
-    ledger.change(key, b"a", |entry| entry.tie_to(client, tied));
+    ledger.change(name(key), b"a", |entry| entry.tie_to(client, tied));
 }
 
 #[test]
 fn ties_go_with_their_entries() {
     let tied = |client| Entry { client, tied: Tied::Open, ..entry(1) };
     let deeds: [fn(&mut Ledger); 6] = [
-        |ledger| _ = ledger.forget(b"k", b"a"),
-        |ledger| _ = ledger.remove(b"k", b"a"),
-        |ledger| _ = ledger.forget_others(b"k", b"x"),
-        |ledger| _ = ledger.put(b"k", b"x", Hold::Exclusive, entry(2)),
-        |ledger| _ = ledger.put(b"k", b"a", Hold::Shared, entry(2)),
+        |ledger| _ = ledger.forget(name(b"k"), b"a"),
+        |ledger| _ = ledger.remove(name(b"k"), b"a"),
+        |ledger| _ = ledger.forget_others(name(b"k"), b"x"),
+        |ledger| _ = ledger.put(name(b"k"), b"x", Hold::Exclusive, entry(2)),
+        |ledger| _ = ledger.put(name(b"k"), b"a", Hold::Shared, entry(2)),
         |ledger| tie_a(ledger, b"k", 9, false),
     ];
     for (number, deed) in deeds.into_iter().enumerate() {
         let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.put(b"k", b"a", Hold::Shared, tied(8));
+        ledger.put(name(b"k"), b"a", Hold::Shared, tied(8));
         deed(&mut ledger);
         assert!(!ledger.has_ties(8), "deed {number}");
     }
     let mut ledger = Ledger::new(Secret(1, 2));
-    ledger.put(b"k", b"a", Hold::Exclusive, tied(8));
+    ledger.put(name(b"k"), b"a", Hold::Exclusive, tied(8));
     tie_a(&mut ledger, b"k", 9, true);
     assert!(!ledger.has_ties(8));
-    assert_eq!(ledger.close(9, usize::MAX).1.len(), 1);
+    assert_eq!(ledger.close(0, 9, usize::MAX).1.len(), 1);
     assert!(!ledger.has_ties(9));
 }
 
@@ -216,13 +220,16 @@ fn random(state: &mut u64, end: u64) -> u64 {
 fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
     for (weak, keys) in [(false, 40), (false, 4_000), (true, 40), (true, 4_000)] {
         let mut ledger = Ledger::new(Secret(1, 2));
-        ledger.weak = weak;
         let mut naive = Naive::default();
         let mut state = 7;
         for step in 0..40_000_u64 {
             let key = random(&mut state, keys).to_le_bytes();
             let owner = random(&mut state, 5).to_string().repeat(20);
-            let (owner, print) = (owner.as_bytes(), ledger.print(&key));
+            let (owner, mut name) = (owner.as_bytes(), name(&key));
+            if weak {
+                name.print = name.print.weakened();
+            }
+            let print = name.print;
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
             new.slot = Slot::try_from(print.bits() % 16_384).ok();
@@ -234,7 +241,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
             match deed + random(&mut state, 70) {
                 0..60 => {
-                    let forgotten = ledger.put(&key, owner, hold, new);
+                    let forgotten = ledger.put(name, owner, hold, new);
                     let forgotten = forgotten.len();
                     assert_eq!(forgotten, naive.write(print, owner, hold, new));
                 }
@@ -242,17 +249,17 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     if let Some(mut old) = naive.of(print, owner, hold) {
                         old.delivery = Delivery::by(1_000);
                         naive.write(print, owner, hold, old);
-                        ledger.set(&key, owner, old);
+                        ledger.set(name, owner, old);
                     }
                 }
                 66..80 => {
                     let is_shared =
-                        ledger.get(&key, owner).is_some_and(|(how, _)| how == Hold::Shared);
-                    let known = if is_shared { ledger.remove(&key, owner) } else { None };
+                        ledger.get(name, owner).is_some_and(|(how, _)| how == Hold::Shared);
+                    let known = if is_shared { ledger.remove(name, owner) } else { None };
                     assert_eq!(known.is_some(), naive.forget_share(print, owner));
                 }
                 80..99 => {
-                    assert_eq!(ledger.forget(&key, owner), naive.forget(print, owner));
+                    assert_eq!(ledger.forget(name, owner), naive.forget(print, owner));
                 }
                 _ => {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
@@ -263,14 +270,14 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     });
                 }
             }
-            ledger.sweep(1, &mut Discarded::default());
+            ledger.sweep(0, 1, &mut Discarded::default());
             if !ledger.has_to_sweep() {
                 assert_eq!(ledger.holds(), naive.holds());
             }
-            assert_eq!(knows(&ledger, &key), naive.0.contains_key(&print));
+            assert_eq!(knows(&ledger, name), naive.0.contains_key(&print));
             for hold in BOTH {
                 let entry = naive.of(print, owner, hold);
-                assert_eq!(ledger.of(&key, owner, hold), entry);
+                assert_eq!(ledger.of(name, owner, hold), entry);
             }
         }
     }
@@ -288,7 +295,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
         match random(&mut state, 4) {
             0 => {
                 let new = Entry { client, tied: Tied::by(tied), ..entry(1) };
-                ledger.put(&key, b"a", Hold::Exclusive, new);
+                ledger.put(name(&key), b"a", Hold::Exclusive, new);
                 naive.insert(key, tie);
             }
             1 => {
@@ -296,12 +303,12 @@ fn ties_are_those_of_the_entries_that_are_tied() {
                 naive.entry(key).and_modify(|before| *before = tie);
             }
             2 => {
-                ledger.forget(&key, b"a");
+                ledger.forget(name(&key), b"a");
                 naive.remove(&key);
             }
             _ => {
-                let (_, taken) = ledger.close(client, usize::MAX);
-                let taken = taken.iter().map(|tie| tie.key_and_owner().0);
+                let (_, taken) = ledger.close(0, client, usize::MAX);
+                let taken = taken.iter().map(|tie| tie.name_and_owner(0, Secret(1, 2)).0.key);
                 let own = naive.iter().filter(|(_, tie)| **tie == Some(client));
                 assert!(taken.eq(own.map(|(key, _)| &key[..])));
                 for key in naive.values_mut().filter(|tie| **tie == Some(client)) {
@@ -310,9 +317,9 @@ fn ties_are_those_of_the_entries_that_are_tied() {
                 // The holds of a closed connection are given back.
                 for number in 0..30_u64 {
                     let key = number.to_le_bytes();
-                    let of = ledger.of(&key, b"a", Hold::Exclusive);
+                    let of = ledger.of(name(&key), b"a", Hold::Exclusive);
                     if of.is_some_and(|entry| entry.tied != Tied::No && entry.client == client) {
-                        ledger.forget(&key, b"a");
+                        ledger.forget(name(&key), b"a");
                         naive.remove(&key);
                     }
                 }
@@ -328,7 +335,7 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
     assert_eq!(size_of::<Held>(), 88);
     let mut ledger = Ledger::new(Secret(1, 2));
     for number in 0..100_000_usize {
-        ledger.put(&number.to_le_bytes(), b"a", Hold::Exclusive, entry(1));
+        ledger.put(name(&number.to_le_bytes()), b"a", Hold::Exclusive, entry(1));
         if number > 256 && number % 97 == 0 {
             let bytes = ledger.locks.bytes() / number;
             assert!(bytes <= 114, "{bytes} bytes for each of {number}");
@@ -344,10 +351,10 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
         let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
             for (owner, &entry) in [b"a", b"b"].into_iter().zip(entries) {
-                ledger.put(b"k", owner, hold, entry);
+                ledger.put(name(b"k"), owner, hold, entry);
             }
-            let missing = ledger.note_missing(b"k", now, &before_the_step);
-            assert_eq!(ledger.is_missing(b"k"), missing);
+            let missing = ledger.note_missing(name(b"k"), now, &before_the_step);
+            assert_eq!(ledger.is_missing(name(b"k")), missing);
             missing
         };
         assert!(is_missed(&[share(3, 150)]) && is_missed(&[share(3, 102)]));
@@ -370,16 +377,16 @@ fn sharers_are_counted_whatever_is_done_to_one() {
     let tied = Entry { tied: Tied::Open, ..entry(2) };
     let mut ledger = Ledger::new(Secret(1, 2));
     let sums = |ledger: &Ledger| (ledger.holds(), ledger.counted(), ledger.sessions());
-    ledger.put(b"k", b"a", Hold::Shared, entry(1));
-    ledger.put(b"k", b"b", Hold::Shared, tied);
+    ledger.put(name(b"k"), b"a", Hold::Shared, entry(1));
+    ledger.put(name(b"k"), b"b", Hold::Shared, tied);
     assert_eq!(sums(&ledger), (2, 2, 1));
-    let before = ledger.put(b"k", b"b", Hold::Shared, entry(3));
+    let before = ledger.put(name(b"k"), b"b", Hold::Shared, entry(3));
     assert_eq!((before.len(), before[0].entry), (1, tied));
     assert_eq!(sums(&ledger), (2, 2, 0));
-    ledger.set(b"k", b"a", Entry { tally: Tally::Uncounted, ..tied });
+    ledger.set(name(b"k"), b"a", Entry { tally: Tally::Uncounted, ..tied });
     assert_eq!(sums(&ledger), (2, 1, 1));
-    ledger.set(b"k", b"x", tied);
-    assert!(ledger.remove(b"k", b"a").is_some() && ledger.remove(b"k", b"a").is_none());
+    ledger.set(name(b"k"), b"x", tied);
+    assert!(ledger.remove(name(b"k"), b"a").is_some() && ledger.remove(name(b"k"), b"a").is_none());
     assert_eq!(sums(&ledger), (1, 1, 0));
 }
 
@@ -389,20 +396,20 @@ fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
     let mut ledger = Ledger::new(Secret(1, 2));
     let ends_at = |end| Entry { end: End::ours(end), ..entry(1) };
     for (owner, end) in [(b"a", 40), (b"b", 50), (b"c", 60)] {
-        ledger.put(b"k", owner, Hold::Shared, ends_at(end));
+        ledger.put(name(b"k"), owner, Hold::Shared, ends_at(end));
     }
     let lasting = |ledger: &Ledger| {
-        let held = ledger.held(b"k").unwrap();
+        let held = ledger.held(name(b"k")).unwrap();
         let mut ends: Vec<Ms> = held.lasting(now).map(|(_, end)| end).collect();
         ends.sort_unstable();
         ends
     };
     assert_eq!(lasting(&ledger), [50, 60]);
-    ledger.set(b"k", b"c", Entry { end: End::key(Some(70)), ..entry(1) });
+    ledger.set(name(b"k"), b"c", Entry { end: End::key(Some(70)), ..entry(1) });
     assert_eq!(lasting(&ledger), [50], "c ends by the wall clock");
-    ledger.end_by_wall(b"k");
+    ledger.end_by_wall(name(b"k"));
     assert_eq!(lasting(&ledger), []);
-    ledger.set(b"k", b"a", ends_at(80));
+    ledger.set(name(b"k"), b"a", ends_at(80));
     assert_eq!(lasting(&ledger), [80], "it was renewed");
 }
 
@@ -412,21 +419,27 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
         let in_the_way = |ledger: &Ledger| ledger.may_be_in_the_way(b"a");
-        assert!(ledger.see(b"k", (b"a", hold), Some(50), None, now).is_empty());
-        assert!(ledger.get(b"k", b"a").is_none() && ledger.holds() == 0);
-        ledger.want(b"k");
-        ledger.want(b"k");
-        let held = ledger.held(b"k").unwrap();
+        assert!(
+            ledger
+                .see(name(b"k"), (b"a", hold), Some(50), None, now)
+                .is_some_and(|lost| lost.is_empty())
+        );
+        assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.holds() == 0);
+        ledger.want(name(b"k"));
+        ledger.want(name(b"k"));
+        let held = ledger.held(name(b"k")).unwrap();
         assert_eq!((held.owners(now).count(), in_the_way(&ledger)), (1, true));
         assert_eq!(held.owners(Now::from_micros(51_000)).count(), 0, "it is over");
         // It is remembered from now on, in the same record.
-        assert!(ledger.put(b"k", b"a", hold, entry(7)).is_empty());
-        assert!(ledger.get(b"k", b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger));
-        assert!(ledger.see(b"k", (b"a", hold), Some(60), None, now).is_empty());
-        assert_eq!(ledger.of(b"k", b"a", hold).unwrap().end, End::key(Some(60)));
-        let lost = ledger.see(b"k", (b"b", Hold::Exclusive), None, None, now);
-        assert!(lost.len() == 1 && ledger.holds() == 0);
+        assert!(ledger.put(name(b"k"), b"a", hold, entry(7)).is_empty());
+        assert!(
+            ledger.get(name(b"k"), b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger)
+        );
+        assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_none());
+        assert_eq!(ledger.of(name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
+        let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
+        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
         assert!(!in_the_way(&ledger) && ledger.may_be_in_the_way(b"b"));
-        assert!(ledger.take(b"k").is_empty() && !ledger.may_be_in_the_way(b"b"));
+        assert!(ledger.take(name(b"k")).is_empty() && !ledger.may_be_in_the_way(b"b"));
     }
 }

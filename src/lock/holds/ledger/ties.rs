@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use crate::lock::words::{Db, NameRef, Secret};
+
 /// A hold that ends with a connection. Ties sort by connection first, so all of one connection are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tie {
@@ -17,9 +19,10 @@ impl Tie {
         Self { client, key_len: key.len(), bytes: [key, owner].concat().into_boxed_slice() }
     }
 
-    /// The key and the owner of the hold.
-    pub fn key_and_owner(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at_checked(self.key_len).unwrap_or_default()
+    /// The lock, in this database, and the owner of the hold.
+    pub fn name_and_owner(&self, db: Db, secret: Secret) -> (NameRef<'_>, &[u8]) {
+        let (key, owner) = self.bytes.split_at_checked(self.key_len).unwrap_or_default();
+        (NameRef::new(db, key, secret), owner)
     }
 
     /// The connection with which the hold ends.
@@ -117,7 +120,8 @@ mod tests {
         assert_eq!((ties.len(), ties.connections(), ties.has(1)), (3, 2, true));
         ties.remove(1, b"k", b"c");
         let left = ties.take(1, 9);
-        assert!(left.iter().map(Tie::key_and_owner).eq([(&b"ka"[..], &b"b"[..])]));
+        let (name, owner) = left[0].name_and_owner(0, Secret(1, 2));
+        assert_eq!((left.len(), name.key, owner), (1, &b"ka"[..], &b"b"[..]));
         assert_eq!((ties.len(), ties.connections(), ties.has(1)), (1, 1, false));
     }
 

@@ -1,6 +1,5 @@
 //! A small server, and the book that is kept of what it was asked and what it replied.
 
-use crate::lock::NameRef;
 use std::fmt;
 use std::hash::Hash;
 
@@ -647,7 +646,7 @@ impl World {
 fn remembers(server: &Server, lock: LockNo) -> bool {
     let (db, key) = LOCKS[lock];
     let key = key.as_bytes();
-    let held = server.locks.holds.held(NameRef { db, key });
+    let held = server.locks.holds.held(server.locks.name(db, key));
     held.is_some_and(|held| held.sum().holds > 0)
 }
 

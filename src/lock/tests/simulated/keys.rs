@@ -450,15 +450,6 @@ impl Keyspace for SimulatedKeys {
         self.write(Write::Del(lock));
     }
 
-    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
-        let deadline = match self.look(name) {
-            Stored::Nothing | Stored::NoLock => None,
-            Stored::Exclusive { .. } | Stored::Shared { .. } => self.deadline(name),
-        };
-        self.looks -= 1;
-        (self.look(name), deadline)
-    }
-
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
         match self.look(name) {
             Stored::Exclusive { .. } => Glance::Token,

@@ -8,12 +8,12 @@ use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Secret, Terms,
-    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
+    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms, Ticket,
+    Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
-    Authority, Content, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay,
+    Authority, Content, Key, Keys, Lock, Owner, SECRET, START, SimulatedKeys, Write, name, replay,
 };
 
 /// When a server asks what to tell a client that was woken, and what becomes of it.
@@ -198,8 +198,6 @@ pub struct Server {
     /// Channels on which no client listens.
     pub deaf: BTreeSet<String>,
 }
-
-const SECRET: Secret = Secret(1, 2);
 
 /// How many moments a replica may be behind.
 const LONGEST_TAIL: usize = 16;
@@ -908,7 +906,7 @@ impl Server {
         self.locks
             .waiting
             .queues
-            .get(NameRef { db, key: lock.1.as_bytes() })
+            .get(NameRef::new(db, lock.1.as_bytes(), SECRET))
             .map(|queue| {
                 queue.iter().filter(|&ticket| self.locks.waiting.waits.is_waiting(ticket)).collect()
             })

@@ -78,8 +78,8 @@ impl Queues {
     /// Was this key not a lock when it was last looked at, or has it been touched since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
         let queues = self.databases.get(name.db);
-        match queues.and_then(|queues| Some((queues, queues.get(name.key)?))) {
-            Some((queues, queue)) => queue.is_no_lock() || queues.is_stale(name.key),
+        match queues.and_then(|queues| Some((queues, queues.get(name)?))) {
+            Some((queues, queue)) => queue.is_no_lock() || queues.is_stale(name),
             None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
         }
     }
@@ -91,12 +91,11 @@ impl Queues {
         };
         let before = queue.set_alarm(alarm);
         let queues = self.databases.get(name.db).filter(|_| before != alarm);
-        if let Some(key) = queues.and_then(|queues| queues.stored_key(name.key)) {
-            let name = Name { db: name.db, key };
+        if let Some(name) = queues.and_then(|queues| queues.stored(name)) {
             if let Some(before) = before {
                 self.alarms.remove(&(before, name.clone()));
             }
-            self.alarms.extend(alarm.map(|at| (at, name)));
+            self.alarms.extend(alarm.map(|at| (at, name.clone())));
         }
     }
 
@@ -111,7 +110,7 @@ impl Queues {
             return Some(name);
         }
         let mut queues = self.databases.iter_mut();
-        queues.find_map(|(db, queues)| Some(Name { db, key: queues.take_unseen()? }))
+        queues.find_map(|(_, queues)| queues.take_unseen())
     }
 
     /// When the first lock is to be settled.
@@ -133,7 +132,8 @@ mod tests {
     /// The queues of so many locks, in each of which a request stands.
     fn queues(count: usize) -> (Queues, Vec<Name>) {
         let mut queues = Queues::new(Secret(1, 2));
-        let named = |number: usize| Name { db: 0, key: number.to_string().as_bytes().into() };
+        let named =
+            |number: usize| NameRef::new(0, number.to_string().as_bytes(), Secret(1, 2)).keep();
         let names: Vec<Name> = (0..count).map(named).collect();
         for name in &names {
             queues.join(&[name.borrow()], 1, Mode::Exclusive);

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::lock::databases::Databases;
-use crate::lock::hashing::Keyed;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::by_key::ByKey;
 use crate::lock::words::{Db, Mode, Ms, Name, NameRef, Secret, Ticket};
@@ -26,7 +25,7 @@ pub struct Queues {
 impl Queues {
     pub fn new(secret: Secret) -> Self {
         Self {
-            databases: Databases::new(secret, |secret| ByKey::new(Keyed::new(secret))),
+            databases: Databases::new(secret, |_| ByKey::default()),
             count: 0,
             noted: BTreeSet::new(),
             alarms: BTreeSet::new(),
@@ -52,7 +51,7 @@ impl Queues {
         if self.is_empty() {
             return None;
         }
-        self.databases.get(name.db)?.get(name.key)
+        self.databases.get(name.db)?.get(name)
     }
 
     #[inline]
@@ -60,7 +59,7 @@ impl Queues {
         if self.is_empty() {
             return None;
         }
-        self.databases.get_mut(name.db)?.get_mut(name.key)
+        self.databases.get_mut(name.db)?.get_mut(name)
     }
 
     pub fn contains(&self, name: NameRef<'_>) -> bool {
@@ -97,9 +96,9 @@ impl Queues {
 
     /// The queue of this lock, new if there is none, and the name with the key as the queue stores it.
     fn open(&mut self, name: NameRef<'_>) -> (Name, &mut Queue) {
-        let (key, queue) = self.databases.open(name.db).open(name.key);
+        let (name, queue) = self.databases.open(name.db).open(name);
         self.count = self.count.saturating_add(queue.is_empty().into());
-        (Name { db: name.db, key }, queue)
+        (name, queue)
     }
 
     /// Puts a place that sleeps where it belongs by its ticket: its locks are settled in the next tick.
@@ -117,7 +116,7 @@ impl Queues {
     pub fn close(&mut self, name: NameRef<'_>) {
         self.set_alarm(name, None);
         if let Some(queues) = self.databases.get_mut(name.db) {
-            queues.close(name.key);
+            queues.close(name);
             self.count = self.count.saturating_sub(1);
         }
     }
