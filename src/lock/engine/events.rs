@@ -25,7 +25,7 @@ impl Locks {
             self.holds.wall_mut().set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
     }
 
@@ -47,7 +47,7 @@ impl Locks {
     /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
     pub fn flushed(&mut self, db: Option<Db>) {
         self.holds.forget_all_of(db);
-        self.waiting.queues.note_all_of(db);
+        self.waiting.queues.note_all();
     }
 
     /// Two databases were swapped. Their holds are forgotten, as by a restart: the keys say who holds their locks.
@@ -90,12 +90,12 @@ impl Locks {
             self.waiting.end_places(Ending::All);
         }
         if limits.max_sharers != self.limits.max_sharers {
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
         self.limits = limits;
         self.log.set_most(limits.log_max_len);
         if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
     }
 

@@ -53,9 +53,9 @@ impl Locks {
         self.waiting.queues.contains(name) || self.holds.know(name)
     }
 
-    /// Are there no holds and no queues in this database, or without one in any?
+    /// Are there no holds in this database, or without one in any, and no queues at all?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
+        self.holds.remember_nothing(db) && self.waiting.queues.is_empty()
     }
 
     /// The name of this key.

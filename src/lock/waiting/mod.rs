@@ -39,7 +39,7 @@ impl Waiting {
     pub fn new(secret: Secret) -> Self {
         Self {
             waits: Waits::new(secret),
-            queues: Queues::new(secret),
+            queues: Queues::default(),
             places: Places::default(),
             classes: Classes::default(),
         }
