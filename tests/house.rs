@@ -32,7 +32,7 @@ const DENIED: [&str; 11] = [
 const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_790), ("src", 18_390)];
 
 /// How many methods a type of the core may have.
-const MOST_METHODS: usize = 68;
+const MOST_METHODS: usize = 71;
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

@@ -79,7 +79,7 @@ impl Locks {
         {
             turn.budget.draw(SETTLE);
             turn.keys.announce(name.borrow(), LockEvent::Expired);
-            give_back_room(&mut self.outbox.expired);
+            give_back_room!(self.outbox.expired);
         }
         if self.limits.drain {
             self.waiting.waits.send_all_away();

@@ -107,7 +107,7 @@ impl Queues {
     pub fn close(&mut self, name: NameRef<'_>) {
         self.set_alarm(name, None);
         self.by_name.swap_remove(&name);
-        give_back_room(&mut self.by_name);
+        give_back_room!(self.by_name);
     }
 
     /// How many would come before a new request in this queue.

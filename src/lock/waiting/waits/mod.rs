@@ -156,7 +156,6 @@ impl Waits {
         self.by_owner.remove((waiter.print, ticket));
         self.denials.remove(&ticket);
         self.handles.forget(ticket);
-        self.waiters.give_back_room();
         Some(waiter)
     }
 
