@@ -29,10 +29,10 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_790), ("src", 18_390)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_570), ("src", 18_200)];
 
 /// How many methods a type of the core may have.
-const MOST_METHODS: usize = 71;
+const MOST_METHODS: usize = 68;
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

@@ -86,7 +86,7 @@ impl Locks {
     }
 
     /// Is all writing put off, because the server has refused it?
-    pub(in crate::lock) fn is_put_off(&self, now: Now) -> bool {
+    pub(super) fn is_put_off(&self, now: Now) -> bool {
         self.put_off.is_some_and(|until| until > now.ms())
     }
 

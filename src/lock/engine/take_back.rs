@@ -19,7 +19,7 @@ pub(in crate::lock) struct Return {
 
 impl Locks {
     /// Ends a hold and settles its lock, if it has to be given back and is still in the key.
-    pub(in crate::lock) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
+    pub(super) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
         let Return { name, owner } = &given_back;
         let name = name.borrow();
         if !turn.keys.can_open(name) {

@@ -151,18 +151,6 @@ impl Holds {
         (most.saturating_sub(left), ended)
     }
 
-    /// The ledgers, to be compared.
-    #[cfg(test)]
-    pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
-        self.ledgers.iter()
-    }
-
-    /// The keys that are to be written again, to be compared.
-    #[cfg(test)]
-    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
-        &self.missing
-    }
-
     pub fn have_ties(&self, client: u64) -> bool {
         self.ledgers.any(|ledger| ledger.has_ties(client))
     }
@@ -198,12 +186,6 @@ impl Holds {
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
         !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
-    }
-
-    /// Of how many keys it is noted by which clock they were written.
-    #[cfg(test)]
-    pub fn notes_of_steps(&self) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
@@ -253,5 +235,23 @@ impl Holds {
     /// Has the key of this lock still to be written again?
     pub fn is_missing(&self, name: NameRef<'_>) -> bool {
         (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name))
+    }
+}
+
+#[cfg(test)]
+impl Holds {
+    /// The ledgers, to be compared.
+    pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
+        self.ledgers.iter()
+    }
+
+    /// The keys that are to be written again, to be compared.
+    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
+        &self.missing
+    }
+
+    /// Of how many keys it is noted by which clock they were written.
+    pub fn notes_of_steps(&self) -> usize {
+        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 }

@@ -131,20 +131,20 @@ impl Queues {
     pub fn counts(&self) -> [usize; 2] {
         [self.alarms.len(), self.noted.len().saturating_add(self.unseen())]
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Queues {
     pub fn iter(&self) -> impl Iterator<Item = &Queue> {
         self.by_name.values()
     }
 
     /// How many queues are to be looked at again by this time.
-    #[cfg(test)]
     pub fn alarms_up_to(&self, time: Ms) -> usize {
         self.alarms.iter().filter(|&&(at, _)| at <= time).count()
     }
 
     /// Prints all parts, to be compared.
-    #[cfg(test)]
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
         write!(to, "{:?}{:?}{:?}{}", self.by_name, self.noted, self.alarms, self.unseen())
     }

@@ -60,8 +60,10 @@ impl Waiters {
     pub fn len(&self) -> usize {
         self.with_client.len().saturating_add(self.places.len())
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Waiters {
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.with_client.keys().copied().chain(self.places.iter())
     }
