@@ -146,7 +146,8 @@ impl Queues {
 
     /// Prints all parts, to be compared.
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        write!(to, "{:?}{:?}{:?}{}", self.by_name, self.noted, self.alarms, self.unseen())
+        let Self { by_name, noted, alarms, changes, .. } = self;
+        write!(to, "{by_name:?}{noted:?}{alarms:?}{changes}/{}", self.unseen())
     }
 }
 
