@@ -1,5 +1,5 @@
-//! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [SESSION]
-//! [MAXQUEUE n]`
+//! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [REPLICAS n]
+//! [SESSION] [MAXQUEUE n]`
 
 use super::asking::{ARGUMENTS, ask};
 use super::{KEY, lock_name};
@@ -16,8 +16,8 @@ impl Command for Acquire {
         complexity: c"O(log(N)) with N the number of holders and waiters.",
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;
-            &[KEY, owner, ttl, waiting, mode, session, max_queue]
+            let [owner, ttl, waiting, mode, replicas, session, max_queue] = ARGUMENTS;
+            &[KEY, owner, ttl, waiting, mode, replicas, session, max_queue]
         },
     };
 

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::{OWNER, TTL, deadlock};
 use crate::lock::{
-    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Ms, NameRef, Notify, Now, Patience, Refusal,
-    Request, Terms, WaitOutcome,
+    Acquired, AskedBy, LAST_MS, Lease, Limits, MOST_REPLICAS, Mode, Ms, NameRef, Notify, Now,
+    Patience, Refusal, Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
     Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
@@ -18,7 +18,7 @@ use crate::protocol::{
 const ANY_OWNER: &[u8] = b"*";
 
 /// What follows the keys.
-pub const ARGUMENTS: [Argument; 6] = [
+pub const ARGUMENTS: [Argument; 7] = [
     Argument {
         summary: c"The owner: one piece of work, 1 to 1024 bytes. With * the server generates one.",
         ..OWNER
@@ -36,6 +36,7 @@ pub const ARGUMENTS: [Argument; 6] = [
         c"Whether other owners can hold the lock at the same time. Without it they can't.",
     )
     .optional(),
+    REPLICAS,
     Argument::new(c"session", Kind::Word, c"Release the lock when the connection closes.")
         .after(c"SESSION")
         .optional(),
@@ -48,6 +49,16 @@ pub const ARGUMENTS: [Argument; 6] = [
     .optional()
     .since(c"2.0.0"),
 ];
+
+/// Also of LOCK.RENEW and LOCK.MRENEW.
+pub const REPLICAS: Argument = Argument::new(
+    c"n",
+    Kind::Integer,
+    c"Reply when this many replicas have acknowledged it, 0 to 64. Default: lock.replicas.",
+)
+.after(c"REPLICAS")
+.optional()
+.since(c"2.0.0");
 
 const BLOCK: Argument = Argument::new(
     c"milliseconds",
@@ -96,6 +107,7 @@ const LIMIT: Argument = Argument::new(
 struct Options<'w> {
     patience: Patience<'w>,
     mode: Mode,
+    replicas: Option<u8>,
     session: bool,
     max_queue: Option<u64>,
 }
@@ -116,6 +128,10 @@ pub fn ask<'w>(
         ));
     }
     let key = names.first().map_or(&[][..], |name| name.key);
+    let replicas = replicas_wanted(options.replicas, call)?;
+    if replicas > 0 && matches!(options.patience, Patience::Place(_)) {
+        return Err(Fault::Words("REPLICAS and QUEUE can't be used together"));
+    }
     let patience = match options.patience {
         Patience::Until(_) | Patience::Forever if !call.caller.may_wait() => Patience::Try,
         // No client could retry.
@@ -135,14 +151,16 @@ pub fn ask<'w>(
             owner,
             mode: options.mode,
             ttl,
+            spare: 0,
             client: call.client,
             session: options.session,
         },
         patience,
         max_queue: options.max_queue,
+        replicas,
     };
     let asked = call.locks.acquire(&mut call.turn, names, &request);
-    let outcome = match asked.map_err(|refusal| fault(refusal, &options, call.caller))? {
+    let outcome = match asked.map_err(|refusal| fault(refusal, options.max_queue, call.caller))? {
         Acquired::Held(fence) => WaitOutcome::Granted { owner, fence },
         Acquired::Busy => WaitOutcome::TimedOut,
         Acquired::Place(before) => {
@@ -157,12 +175,34 @@ pub fn ask<'w>(
     Ok(Outcome::Reply(in_words(outcome)))
 }
 
-fn fault(refusal: Refusal, options: &Options<'_>, caller: &dyn Caller) -> Fault {
+/// How many replicas have to acknowledge what this call asks for, which says so, or leaves it to `lock.replicas`.
+pub fn replicas_wanted(said: Option<u8>, call: &Call<'_, '_, '_>) -> Result<u8, Fault> {
+    let replicas =
+        said.unwrap_or_else(|| call.locks.limits().replicas.try_into().unwrap_or(u8::MAX));
+    if replicas > 0 && !call.caller.may_wait() {
+        return Err(Fault::ReplicasDenied);
+    }
+    Ok(replicas)
+}
+
+/// The number after REPLICAS.
+pub fn replicas(words: &mut Args<'_>) -> Result<u8, Fault> {
+    let said = words.next().ok_or(Fault::Words("REPLICAS needs a number"))?;
+    let number = integer(said).and_then(|number| u8::try_from(number).ok());
+    let number = number.filter(|&number| u64::from(number) <= MOST_REPLICAS);
+    number.ok_or_else(|| {
+        let said = shown(said);
+        Fault::Integer(format!("REPLICAS must be 0 to {MOST_REPLICAS}, not {said}"))
+    })
+}
+
+pub fn fault(refusal: Refusal, max_queue: Option<u64>, caller: &dyn Caller) -> Fault {
     match refusal {
         Refusal::NotALock(fault) => fault.into(),
         Refusal::QueueFull => Fault::QueueFull,
-        Refusal::Behind(waiting) => Fault::Behind(waiting, options.max_queue.unwrap_or_default()),
+        Refusal::Behind(waiting) => Fault::Behind(waiting, max_queue.unwrap_or_default()),
         Refusal::TooComplex => Fault::TooComplex,
+        Refusal::NoReplicas { wanted, connected } => Fault::FewReplicas(wanted, connected),
         Refusal::HoldsSome => Fault::HoldsSome,
         Refusal::NoUpgrade => Fault::NoUpgrade,
         Refusal::OneWait(names) => {
@@ -177,10 +217,13 @@ fn fault(refusal: Refusal, options: &Options<'_>, caller: &dyn Caller) -> Fault 
     }
 }
 
-fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
+pub fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,
+        WaitOutcome::NoReplicas(wanted) => {
+            Reply::Error(Cow::Owned(Fault::NotReplicated(wanted).to_string()))
+        }
         WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
         WaitOutcome::SentAway => SENT_AWAY,
         WaitOutcome::NoUpgrade => Reply::Error(Cow::Owned(Fault::NoUpgrade.to_string())),
@@ -214,6 +257,7 @@ fn options<'w>(
     limits: &Limits,
 ) -> Result<Options<'w>, Fault> {
     let (mut waiting, mut mode, mut session, mut max_queue) = (None, None, false, None);
+    let mut wanted = None;
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") {
             once("BLOCK", waiting, BLOCK_AND_QUEUE)?;
@@ -241,6 +285,11 @@ fn options<'w>(
                 Fault::Integer(format!("LIMIT must be 1 to {most} (lock.max-sharers), not {said}"))
             })?;
             mode = Some(("LIMIT", Mode::Limit(limit)));
+        } else if word.eq_ignore_ascii_case(b"REPLICAS") {
+            if wanted.is_some() {
+                return Err(Fault::Twice("REPLICAS"));
+            }
+            wanted = Some(replicas(&mut words)?);
         } else if word.eq_ignore_ascii_case(b"SESSION") {
             if std::mem::replace(&mut session, true) {
                 return Err(Fault::Twice("SESSION"));
@@ -267,7 +316,7 @@ fn options<'w>(
     }
     let patience = waiting.map_or(Patience::Try, |(_, patience)| patience);
     let mode = mode.map_or(Mode::Exclusive, |(_, mode)| mode);
-    Ok(Options { patience, mode, session, max_queue })
+    Ok(Options { patience, mode, replicas: wanted, session, max_queue })
 }
 
 /// This word comes, of two of which only one may come, and only once. The other error is for `both`.
@@ -327,8 +376,13 @@ mod tests {
     use super::*;
 
     const NOW: Now = Now::from_micros(1_000_000);
-    const PLAIN: Options<'_> =
-        Options { patience: Patience::Try, mode: Mode::Exclusive, session: false, max_queue: None };
+    const PLAIN: Options<'_> = Options {
+        patience: Patience::Try,
+        mode: Mode::Exclusive,
+        replicas: None,
+        session: false,
+        max_queue: None,
+    };
 
     const fn words(what: &'static str) -> Fault {
         Fault::Words(what)
@@ -383,6 +437,7 @@ mod tests {
         let all = Options {
             patience: Patience::Until(1006),
             mode: Mode::Limit(3),
+            replicas: None,
             session: true,
             max_queue: None,
         };
@@ -440,10 +495,29 @@ mod tests {
     }
 
     #[test]
+    fn up_to_64_replicas_are_asked_for_once() {
+        let is = |replicas| Ok(Options { replicas: Some(replicas), ..PLAIN });
+        let wrong =
+            |said: &str| Err(Fault::Integer(format!("REPLICAS must be 0 to 64, not {said:?}")));
+        for (line, verdict) in [
+            ("REPLICAS 1", is(1)),
+            ("replicas 0", is(0)),
+            ("REPLICAS 64", is(64)),
+            ("REPLICAS 65", wrong("65")),
+            ("REPLICAS -1", wrong("-1")),
+            ("REPLICAS x", wrong("x")),
+            ("REPLICAS", Err(words("REPLICAS needs a number"))),
+            ("REPLICAS 1 REPLICAS 1", Err(Fault::Twice("REPLICAS"))),
+        ] {
+            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+        }
+    }
+
+    #[test]
     fn a_place_in_the_queue_is_asked_for_with_its_lease_and_perhaps_a_message() {
         let told = |length| place(length, notifies("ch", "7"));
-        let all =
-            Options { patience: told(5), mode: Mode::Limit(3), session: true, max_queue: None };
+        let all = Options { patience: told(5), mode: Mode::Limit(3), session: true, ..PLAIN };
         let named_like_words = place(5, notifies("SESSION", "SHARED"));
         for (line, verdict) in [
             ("QUEUE 1", queues(1)),

@@ -88,6 +88,7 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     ];
     described.extend(Connection::fields(connection.as_ref()));
     described.extend(holder.claim.map(|left| ("claim", Reply::number(left))));
+    described.extend(holder.pending.map(|replicas| ("pending", Reply::number(replicas))));
     Reply::Map(described)
 }
 

@@ -1,5 +1,5 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]]
-//! [SHARED | LIMIT n] [SESSION] [MAXQUEUE n]`
+//! [SHARED | LIMIT n] [REPLICAS n] [SESSION] [MAXQUEUE n]`
 
 use super::asking::{ARGUMENTS, ask};
 use super::{KEYS, NUMKEYS, lock_names};
@@ -16,8 +16,8 @@ impl Command for Macquire {
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;
-            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, session, max_queue]
+            let [owner, ttl, waiting, mode, replicas, session, max_queue] = ARGUMENTS;
+            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, replicas, session, max_queue]
         },
     };
 

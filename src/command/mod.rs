@@ -15,6 +15,7 @@ pub mod mrenew;
 pub mod provoke;
 pub mod release;
 pub mod renew;
+mod renewing;
 pub mod scan;
 
 use crate::lock::NameRef;

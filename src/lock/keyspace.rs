@@ -158,6 +158,11 @@ pub trait Keyspace {
     /// Returns the user that asks for a place right now, by this command.
     fn asker(&mut self, command: AskedBy) -> Rc<Asker>;
 
+    /// Returns how many replicas are connected.
+    fn replicas(&mut self, _now: Now) -> usize {
+        0
+    }
+
     /// Has the user that asked for a place lost the right to these locks?
     fn is_denied(&mut self, _asker: &Asker, _names: &[Name]) -> bool {
         false

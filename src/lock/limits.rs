@@ -5,6 +5,9 @@ use crate::lock::words::Ms;
 /// The largest `max_sharers`: what is done to each holder of a shared lock takes time.
 pub const MOST_SHARERS: u64 = 1_000;
 
+/// The largest number of replicas that a request can wait for.
+pub const MOST_REPLICAS: u64 = 64;
+
 /// Settings. They are read when a request arrives or its turn comes: changing them changes no hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -28,6 +31,10 @@ pub struct Limits {
     pub max_place_ttl: Ms,
     /// How long a place's grant may be claimed after its message.
     pub claim_time: Ms,
+    /// How many replicas have to acknowledge a grant or a renewal that does not say how many.
+    pub replicas: u64,
+    /// How long a grant or a renewal may wait for acknowledgements.
+    pub replica_timeout: Ms,
     /// How many entries LOCK.LOG keeps; 0 for none.
     pub log_max_len: u64,
     /// Are waiters sent away, so that the module can be unloaded?
@@ -45,9 +52,16 @@ impl Limits {
         quarantine: 0,
         max_place_ttl: 60_000,
         claim_time: 2_000,
+        replicas: 0,
+        replica_timeout: 1_000,
         log_max_len: 128,
         drain: false,
     };
+
+    /// For how much longer holds are written that so many replicas have to acknowledge.
+    pub fn spare(&self, replicas: u8) -> Ms {
+        if replicas > 0 { self.replica_timeout } else { 0 }
+    }
 
     /// Do more owners share a lock than may? Then no other is let in, and nothing but a step of the
     /// wall clock visits them all.

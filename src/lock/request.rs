@@ -15,6 +15,8 @@ pub struct Request<'a> {
     pub patience: Patience<'a>,
     /// It does not wait behind this many others, or more, in any queue.
     pub max_queue: Option<u64>,
+    /// Its owner gets the number when so many replicas have acknowledged the grant; 0 for at once.
+    pub replicas: u8,
 }
 
 /// What is the same of all holds that a request is granted.
@@ -25,6 +27,9 @@ pub struct Terms<'a> {
     pub mode: Mode,
     /// How long they are held, counted from the grant.
     pub ttl: Ms,
+    /// For how much longer new holds are written: their owner gets the number, and the ttl begins, when replicas have
+    /// acknowledged them.
+    pub spare: Ms,
     /// The id of the client that asks.
     pub client: u64,
     /// Do the holds end when that client's connection closes?
@@ -103,6 +108,11 @@ pub enum Refusal {
     QueueFull,
     /// This many wait in one of its queues, and it was not to wait behind so many.
     Behind(u64),
+    /// It is to be acknowledged by so many replicas, and fewer are connected: so many.
+    NoReplicas {
+        wanted: u8,
+        connected: usize,
+    },
     /// It asks for a place, but its owner holds one of the locks already.
     HoldsSome,
     /// Its owner shares one of the locks and asks for it alone: such an upgrade does not wait.

@@ -31,6 +31,11 @@ impl Turn<'_> {
         self.keys.is_writable() && self.keys.may_write(name)
     }
 
+    /// Are fewer replicas connected than this?
+    pub(super) fn lacks_replicas(&mut self, wanted: u8) -> bool {
+        wanted > 0 && self.keys.replicas(self.now) < usize::from(wanted)
+    }
+
     /// Moves the end of a hold that is in the key.
     pub(super) fn prolong(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, deadline: Ms) {
         match hold {

@@ -82,6 +82,15 @@ pub enum Fault {
     Unheard(String),
     #[error("REPLACED a later request of this owner has taken over this wait")]
     Replaced,
+    /// So many replicas are to acknowledge it, and fewer are connected: so many.
+    #[error("NOREPLICAS lock needs {0} replicas, and {1} are connected")]
+    FewReplicas(u8, usize),
+    #[error("NOREPLICAS lock was not acknowledged by {0} replicas in time (lock.replica-timeout)")]
+    NotReplicated(u8),
+    #[error(
+        "ERR REPLICAS is not allowed in MULTI, scripts, functions and other modules' calls, where no reply can wait: use REPLICAS 0"
+    )]
+    ReplicasDenied,
     #[error(
         "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"
     )]

@@ -9,7 +9,7 @@ use redis_module::raw;
 
 use super::classes;
 use super::ffi::{Ctx, ERR, OK, RawString, api, context};
-use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
+use crate::lock::{LAST_MS, Limits, MOST_REPLICAS, MOST_SHARERS};
 use crate::protocol::{integer, shown};
 
 /// A setting that is a whole number: its name, what it may be, and where it is kept.
@@ -18,7 +18,7 @@ struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Settings) -> &mut u64)
 const DAY: u64 = 86_400_000;
 
 /// The server gets their places in this list.
-const NUMBERS: [Number; 11] = [
+const NUMBERS: [Number; 13] = [
     Number(c"max-ttl", 0..=LAST_MS, |all| &mut all.limits.max_ttl),
     Number(c"max-waiters", 0..=1_000_000_000, |all| &mut all.limits.max_waiters),
     Number(c"max-waiters-total", 0..=1_000_000_000, |all| &mut all.limits.max_waiters_total),
@@ -28,6 +28,8 @@ const NUMBERS: [Number; 11] = [
     Number(c"quarantine", 0..=DAY, |all| &mut all.limits.quarantine),
     Number(c"max-place-ttl", 0..=LAST_MS, |all| &mut all.limits.max_place_ttl),
     Number(c"claim-time", 1..=DAY, |all| &mut all.limits.claim_time),
+    Number(c"replicas", 0..=MOST_REPLICAS, |all| &mut all.limits.replicas),
+    Number(c"replica-timeout", 1..=DAY, |all| &mut all.limits.replica_timeout),
     Number(c"log-max-len", 0..=1_000, |all| &mut all.limits.log_max_len),
     Number(OLD_PLACE_TTL, 0..=LAST_MS, Settings::place_ttl_by_its_old_name),
 ];

@@ -93,7 +93,7 @@ fn number(number: usize) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 34] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
     let waiting = &locks.waiting;
@@ -114,6 +114,9 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
         (c"held", held),
         (c"deadlocks_total", counts.deadlocks),
         (c"undelivered_total", counts.undelivered),
+        (c"unacknowledged_total", counts.unacknowledged),
+        (c"replicated_total", counts.replicated),
+        (c"replicas_refused_total", counts.replicas_refused),
         (c"guard_total", counts.guarded),
         (c"guard_refused_total", counts.guard_refused),
         (c"unclaimed_total", counts.unclaimed),
@@ -127,5 +130,8 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
         (c"wait_usec_p50", counts.waits.quantile(500)),
         (c"wait_usec_p99", counts.waits.quantile(990)),
         (c"wait_usec_p999", counts.waits.quantile(999)),
+        (c"replica_usec_p50", counts.replica_waits.quantile(500)),
+        (c"replica_usec_p99", counts.replica_waits.quantile(990)),
+        (c"replica_usec_p999", counts.replica_waits.quantile(999)),
     ]
 }

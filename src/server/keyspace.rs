@@ -575,6 +575,10 @@ impl Keyspace for ServerKeys<'_> {
         !asker.user.is_empty() && self.module.rights.denial(asker, self.said, names).is_some()
     }
 
+    fn replicas(&mut self, now: Now) -> usize {
+        self.module.replicas.connected(now)
+    }
+
     fn keeps_back(&mut self, names: &[Name]) -> bool {
         let own = self.module.own();
         if !is_writable(own) || self.is_out_of_memory() {

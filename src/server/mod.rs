@@ -30,6 +30,7 @@ mod notes;
 mod notify;
 mod origins;
 mod publish;
+mod replicas;
 mod replicate;
 mod rights;
 mod sent_on;

@@ -13,6 +13,7 @@ use super::jobs::Jobs;
 use super::log::Reports;
 use super::notify::Audience;
 use super::origins::Origins;
+use super::replicas::Replicas;
 use super::replicate::Words;
 use super::rights::Rights;
 use super::sent_on::SentOn;
@@ -44,6 +45,7 @@ pub struct Module {
     pub rights: Rights,
     pub reports: Reports,
     pub words: Words,
+    pub replicas: Replicas,
 }
 
 /// We are in the middle of a change to the locks.
@@ -72,6 +74,7 @@ impl Module {
             rights: Rights::new(flags.cluster()),
             reports: Reports::default(),
             words: Words::new(),
+            replicas: Replicas::default(),
         }
     }
 
@@ -108,7 +111,9 @@ impl Module {
     /// Sets the timer to when something is due next.
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
-        let due = due.into_iter().chain(self.sent_on.next_look()).min();
+        let waits = self.read(Locks::has_pending).unwrap_or(true);
+        let others = self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits));
+        let due = due.into_iter().chain(others).min();
         self.ring_at(due, now);
     }
 

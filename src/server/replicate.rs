@@ -122,6 +122,13 @@ pub fn delete(ctx: Ctx<'_>, name: &Text<'_>, is_large: bool) {
     alone(ctx, if is_large && exists(ctx, unlink) { unlink } else { c"DEL" }, name);
 }
 
+/// `REPLCONF GETACK *`, to replicas alone: each says at once how much it has.
+pub fn ask_for_acknowledgements(ctx: Ctx<'_>) {
+    let (getack, all) = (c"GETACK".as_ptr(), c"*".as_ptr());
+    // SAFETY: the context and the texts live, and the format asks for two texts.
+    unsafe { replicate!(ctx, c"REPLCONF", c"Acc", getack, all) }
+}
+
 /// A command that names a key and nothing else.
 fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text<'_>) {
     // SAFETY: the context and the string live, and the format asks for a string.

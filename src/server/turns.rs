@@ -69,6 +69,7 @@ impl Module {
         }
         if self.timer.rings(now) {
             self.jobs.is_ahead.set(false);
+            self.see_to_replicas(now);
             // Behind a place whose owner is gone may stand many more: not each takes a turn of the loop.
             while {
                 let is_passed_by = self.publish();

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 const COMMANDS: [(&str, i64, &str, &str, [i64; 3]); 12] = [
     ("lock.acquire", -4, "write denyoom fast blocking", "RW update", ONE),
     ("lock.release", 3, "write fast", "RW delete", ONE),
-    ("lock.renew", 4, "write fast", "RW update", ONE),
+    ("lock.renew", -4, "write fast blocking", "RW update", ONE),
     ("lock.check", 3, "readonly fast", "RO access", ONE),
     ("lock.guard", -4, "write", "RO access", ONE),
     ("lock.info", -2, "readonly", "RO access", ONE),
     ("lock.break", -2, "write admin", "RW delete", ONE),
     ("lock.macquire", -5, "write denyoom blocking movablekeys", "RW update", COUNTED),
     ("lock.mrelease", -4, "write movablekeys", "RW delete", COUNTED),
-    ("lock.mrenew", -5, "write movablekeys", "RW update", COUNTED),
+    ("lock.mrenew", -5, "write blocking movablekeys", "RW update", COUNTED),
     ("lock.scan", -2, "readonly", "", NONE),
     ("lock.log", -1, "admin noscript loading stale", "", NONE),
 ];

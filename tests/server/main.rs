@@ -37,6 +37,7 @@ mod persistence;
 mod places;
 mod provoked;
 mod renamed;
+mod replicas;
 mod replication;
 mod rights;
 mod rounds;

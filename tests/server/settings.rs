@@ -9,7 +9,7 @@ mod upgrades;
 use crate::support::*;
 
 /// Every setting: its default, the least and the most that it may be.
-const NUMBERS: [(&str, i64, i64, i64); 10] = [
+const NUMBERS: [(&str, i64, i64, i64); 12] = [
     ("max-ttl", 0, 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 0, 1_000_000_000),
     ("max-waiters-total", 100_000, 0, 1_000_000_000),
@@ -19,6 +19,8 @@ const NUMBERS: [(&str, i64, i64, i64); 10] = [
     ("quarantine", 0, 0, 86_400_000),
     ("max-place-ttl", 60_000, 0, (1 << 53) - 1),
     ("claim-time", 2_000, 1, 86_400_000),
+    ("replicas", 0, 0, 64),
+    ("replica-timeout", 1_000, 1, 86_400_000),
     ("log-max-len", 128, 0, 1_000),
 ];
 
@@ -155,7 +157,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
     let server = Server::start();
     let mut client = server.client();
     for (name, ..) in NUMBERS {
-        set(&mut client, name, 77);
+        set(&mut client, name, 57);
     }
     set(&mut client, "drain", "yes");
     set(&mut client, "classes", "job:* [a-c]?");
@@ -163,7 +165,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
     server.restart();
     let mut client = server.client();
     for (name, ..) in NUMBERS {
-        assert_eq!(setting(&mut client, name), "77", "{name}");
+        assert_eq!(setting(&mut client, name), "57", "{name}");
     }
     assert_eq!(setting(&mut client, "drain"), "yes");
     assert_eq!(setting(&mut client, "classes"), "job:* [a-c]?");

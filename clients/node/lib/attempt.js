@@ -3,7 +3,7 @@
 // One attempt to acquire, by an owner of its own: it asks, keeps its place in the queue, and leaves nothing behind.
 
 const { Ear } = require("./ear");
-const { codeOf, DeadlockError, isAboutSomethingElse, maySaySomethingElse } = require("./errors");
+const { codeOf, DeadlockError, isAboutSomethingElse, mayHaveChanged, maySaySomethingElse } = require("./errors");
 
 const LEASE = 5_000; // for how long a place is kept after it was last asked for, in milliseconds
 const ASKS_PER_LEASE = 5;
@@ -118,8 +118,8 @@ class Attempt {
     } catch (error) {
       this.answers = codeOf(error) !== undefined;
       this.broke ||= !this.answers;
-      // A refusal changes nothing; and what the owner has besides is not ended with this.
-      this.left = leftBefore && !isAboutSomethingElse(error) || !this.answers;
+      // Another refusal changes nothing; and what the owner has besides is not ended with this.
+      this.left = leftBefore && !isAboutSomethingElse(error) || mayHaveChanged(error) || !this.answers;
       throw error;
     }
   }

@@ -14,7 +14,9 @@ class Ioredis {
   constructor(client) {
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? "");
-    this.canListen = !client.isCluster && typeof client.duplicate === "function";
+    this.canDuplicate = typeof client.duplicate === "function";
+    this.isOneServer = !client.isCluster;
+    this.canListen = this.isOneServer && this.canDuplicate;
     const maker = (options) => Object.create(client, {
       options: { value: { ...client.options, enableAutoPipelining: false, ...options } },
       sendCommand: { value: (command) => command },
@@ -31,6 +33,18 @@ class Ioredis {
     command.keys = [key];
     command.pipelineIndex = NaN;
     return this.client.sendCommand(command);
+  }
+
+  async duplicate() {
+    if (this.client.isCluster) return this.client.duplicate().on("error", () => {});
+    // One that breaks is replaced: on its next connection ioredis would send again what was not answered.
+    return this.client.duplicate({
+      commandTimeout: undefined, enableOfflineQueue: true, lazyConnect: false, maxRetriesPerRequest: null, retryStrategy: null,
+    }).on("error", () => {});
+  }
+
+  close() {
+    this.client.disconnect();
   }
 
   // With the prefix at those keys that ioredis knows of.
@@ -69,15 +83,30 @@ class NodeRedis {
     keepInStep(client);
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? client._keyPrefix ?? "");
-    this.canListen = false;
+    this.canDuplicate = typeof client.duplicate === "function";
+    this.canListen = this.isOneServer = false;
     if (typeof client.getSlotRandomNode === "function") {
       this.deliver = (key, words) => client.sendCommand(key, false, words); // a cluster
     } else if (typeof client.getSentinelNode === "function") {
       this.deliver = (_, words) => bySentinel(client, words);
     } else {
       this.deliver = (_, words) => client.sendCommand(words); // one server, or a pool of connections to it
-      this.canListen = typeof client.duplicate === "function" && typeof client.subscribe === "function";
+      this.isOneServer = true;
+      this.canListen = this.canDuplicate && typeof client.subscribe === "function";
     }
+  }
+
+  async duplicate() {
+    const { socket } = this.client.options ?? {};
+    // One that breaks is replaced.
+    const client = this.client.duplicate(this.isOneServer ? { clientSideCache: undefined, socket: { ...socket, reconnectStrategy: false } } : undefined);
+    client.on("error", () => {});
+    await client.connect();
+    return client;
+  }
+
+  close() {
+    return this.client.destroy ? this.client.destroy() : this.client.disconnect();
   }
 
   send(key, words) {
@@ -125,6 +154,18 @@ async function bySentinel(client, words) {
   }
 }
 
+async function untilReplied(say, read = (reply, repeated) => ({ reply, repeated })) {
+  for (let tries = 1; ; tries++) {
+    const repeated = tries > 1;
+    try {
+      return read(await say(), repeated);
+    } catch (error) {
+      if (codeOf(error) !== undefined || tries === TRIES) throw Object.assign(error, { repeated });
+      await sleep(20 * tries); // asked at once, node-redis 5 may answer with the reply to something else, or never
+    }
+  }
+}
+
 class Connection {
   static #connections = new WeakMap();
 
@@ -149,6 +190,20 @@ class Connection {
     return this.way.canListen;
   }
 
+  get canDuplicate() {
+    return this.way.canDuplicate;
+  }
+
+  /** So that what is said after another command reaches the server after that. */
+  get isOneServer() {
+    return this.way.isOneServer;
+  }
+
+  /** Another one to the same server. */
+  async duplicate() {
+    return new Connection(await this.way.duplicate());
+  }
+
   /** For good: it does not connect again by itself. */
   get isClosed() {
     return this.client.status === "end" || this.client.isOpen === false;
@@ -160,16 +215,8 @@ class Connection {
   }
 
   /** Says it until there is a reply, and reads that. `repeated`: an earlier time may have done it. */
-  async sayUntilReplied(key, words, read = (reply, repeated) => ({ reply, repeated })) {
-    for (let tries = 1; ; tries++) {
-      const repeated = tries > 1;
-      try {
-        return read(await this.sayOnce(key, words), repeated);
-      } catch (error) {
-        if (codeOf(error) !== undefined || tries === TRIES) throw Object.assign(error, { repeated });
-        await sleep(20 * tries); // asked at once, node-redis 5 may answer with the reply to something else, or never
-      }
-    }
+  sayUntilReplied(key, words, read) {
+    return untilReplied(() => this.sayOnce(key, words), read);
   }
 
   /** The same, for what may be done twice. */
@@ -187,4 +234,4 @@ class Connection {
   }
 }
 
-module.exports = { Connection };
+module.exports = { Connection, untilReplied };

@@ -41,6 +41,9 @@ const codeOf = (error) => /^([A-Z]{2,}) /.exec(error?.message)?.[1];
 // The owner has another request that waits, or shares the lock.
 const isAboutSomethingElse = (error) => ["REPLACED", "ONEWAIT", "NOUPGRADE"].includes(codeOf(error));
 
+// Too few replicas have acknowledged what it has changed.
+const mayHaveChanged = (error) => codeOf(error) === "NOREPLICAS";
+
 const maySaySomethingElse = (error) => codeOf(error) === undefined || PASSING.includes(codeOf(error));
 
 /** The server does not know this command (a whole name, or how one begins). */
@@ -50,6 +53,6 @@ const isUnknown = (error, command) => {
 };
 
 module.exports = {
-  codeOf, DeadlockError, isAboutSomethingElse, isUnknown, LostLockError, maySaySomethingElse, ModuleMissingError,
+  codeOf, DeadlockError, isAboutSomethingElse, isUnknown, LostLockError, mayHaveChanged, maySaySomethingElse, ModuleMissingError,
   TimeoutError,
 };

@@ -1,7 +1,7 @@
 "use strict";
 
 const { LONGEST_TIMER, now } = require("./attempt");
-const { codeOf } = require("./errors");
+const { codeOf, mayHaveChanged } = require("./errors");
 const { checkCommand, checkLockTimeout } = require("./options");
 
 const RETRIES_PER_TTL = 10; // how often a renewal is tried that is not answered
@@ -91,7 +91,7 @@ class Hold {
     try {
       held = await this.#lock._refresh(this.identifier, ttl);
     } catch (error) {
-      const isRefused = codeOf(error) !== undefined && !error.repeated;
+      const isRefused = codeOf(error) !== undefined && !mayHaveChanged(error) && !error.repeated;
       if (isRefused && this.isHeld) this.#lastsUntil(Math.max(this.#until, before));
       throw error;
     }

@@ -53,6 +53,11 @@ export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
   requireModule?: boolean;
   /** Don't wait behind so many others or more: the server's error QUEUEFULL is thrown at once. Needs the module. */
   maxQueue?: number;
+  /**
+   * Acquire and renew it only if so many replicas have acknowledged it, or throw the server's error NOREPLICAS. It takes
+   * a connection more (`duplicate()`). Without the module by WAIT, for a second at most.
+   */
+  replicas?: number;
   /** @deprecated Use `identifier` and `acquiredExternally`. */
   externallyAcquiredIdentifier?: string;
   /** @deprecated Use `identifier`. */
@@ -62,6 +67,13 @@ export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
 export interface MutexOptions extends LockOptions<Mutex> {
   /** Share it with others who also share it: a reader. */
   shared?: boolean;
+}
+
+export interface SemaphoreOptions extends LockOptions<Semaphore> {
+  /** The group of the request (a tenant, say): the group that holds the fewest is served next. It precedes the owner. */
+  fair?: string;
+  /** With `fair`: a group holds at most so many. */
+  per?: number;
 }
 
 /** What one acquire has brought. It says of itself whether it is held, and ends no other. */
@@ -132,7 +144,7 @@ export declare class Mutex extends Lock {
 export declare class Semaphore extends Lock {
   /** Held by `limit` at a time. The lock of `key` is `semaphore:key` (`keyPrefix`), behind the client's prefix. */
   constructor(
-    client: RedisClient, key: string | readonly string[], limit: number, options?: LockOptions<Semaphore>,
+    client: RedisClient, key: string | readonly string[], limit: number, options?: SemaphoreOptions,
   );
 }
 

@@ -40,9 +40,15 @@ class Lock {
     if (keys.length > 1) needsModule ??= "several keys at once need";
     if (all.requireModule) needsModule ??= "requireModule asks for";
     if (all.maxQueue !== undefined) needsModule ??= "maxQueue needs";
+    if (all.fair !== undefined && keys.length > 1) throw new TypeError('"fair" is for a semaphore of one key');
+    if (all.replicas !== undefined) {
+      if (!this._connection.canDuplicate) throw new TypeError('"replicas" needs a connection of its own, and this client can\'t be duplicated');
+      // In a cluster WAIT could reach another node than what it waits for.
+      if (!this._connection.isOneServer) needsModule ??= "replicas of several servers need";
+    }
     this._kind = kind;
     this._key = keys.join(", ");
-    this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule, all.maxQueue);
+    this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule, all);
     this._holds = []; // more than one only where several share the object, and the lock; the latest is the last
     this._nextOver = new Over(); // of the next hold: also for code that asks for `lost` before that
     this._setTimes(all);
@@ -60,12 +66,16 @@ class Lock {
     this._onLockLost = onLockLost ?? ((error) => process.emitWarning(error));
   }
 
-  _setOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix }) {
+  _setOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix, fair }) {
     const given = identifier || externallyAcquiredIdentifier;
     const prefix = ownerPrefix && `${ownerPrefix}:`, suffix = identifierSuffix ? `-${identifierSuffix}` : "";
     this._acquiredExternally = !!acquiredExternally || !!externallyAcquiredIdentifier;
     this._ownerIsGiven = given !== undefined;
-    this._freshOwner = () => given ?? prefix + randomUUID() + suffix;
+    const group = fair === undefined ? "" : `${fair}:`;
+    this._freshOwner = () => {
+      const owner = given ?? prefix + randomUUID() + suffix;
+      return owner.startsWith(group) ? owner : group + owner;
+    };
     this._fresh = null; // the next attempt's owner, once it is asked for
     this._last = null; // the attempt of a given owner that is not over
   }
@@ -233,7 +243,9 @@ class Mutex extends Lock {
 
 class Semaphore extends Lock {
   constructor(client, key, limit, options = {}) {
-    super(client, "semaphore", key, { mode: ["LIMIT", limit], needsModule: "a semaphore needs", options });
+    const { fair, per } = options ?? {}, share = per === undefined ? ["FAIR"] : ["FAIR", "PER", per];
+    const mode = ["LIMIT", limit, ...fair === undefined ? [] : share];
+    super(client, "semaphore", key, { mode, needsModule: fair === undefined ? "a semaphore needs" : "fair needs", options });
     checkLimit(limit);
   }
 }

@@ -1,9 +1,14 @@
 "use strict";
 
+const { Beside } = require("./beside");
+const { untilReplied } = require("./connection");
+
 /** A lock, or several that are held together, by the module's commands. */
 class Native {
-  constructor(connection, keys, mode, maxQueue) {
-    Object.assign(this, { connection, keys, mode });
+  constructor(connection, keys, mode, { maxQueue, replicas, fair } = {}) {
+    Object.assign(this, { connection, keys, mode, replicas });
+    // What the first version of the module did not know.
+    this.newer = fair !== undefined ? "fair needs" : replicas ? "replicas need" : maxQueue !== undefined ? "maxQueue needs" : null;
     this.maxQueue = maxQueue === undefined ? [] : ["MAXQUEUE", maxQueue];
     this.many = keys.length === 1 ? 1 : new Set(keys).size;
   }
@@ -22,15 +27,25 @@ class Native {
     return this.connection.sayUntilReplied(this.key, this.words(verb, rest), read);
   }
 
+  /** The reply comes when the replicas have acknowledged what has changed. */
+  sayAcknowledged(verb, rest, read) {
+    if (!this.replicas) return this.say(verb, rest, read);
+    const words = this.words(verb, [...rest, "REPLICAS", this.replicas]), beside = Beside.of(this.connection);
+    return untilReplied(() => beside.use((connection) => connection.sayOnce(this.key, words)), read);
+  }
+
   /** The fencing token of the hold, or the place in the queue, or null. */
-  acquire(owner, ttl, { how = [] } = {}) {
-    // A try joins no queue.
-    const maxQueue = how.length > 0 ? this.maxQueue : [];
-    return this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...maxQueue], (reply) => {
+  async acquire(owner, ttl, { how = [] } = {}) {
+    const read = (reply) => {
       if (reply === null) return null;
       const number = Number(reply);
       return number > 0 ? { held: true, fence: number } : { held: false, place: -number };
-    });
+    };
+    // A try joins no queue.
+    if (how.length === 0) return await this.sayAcknowledged("ACQUIRE", [owner, ttl, ...this.mode], read);
+    const reply = await this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...this.maxQueue], read);
+    // A place is granted before replicas acknowledge it. The same owner's next request waits for them.
+    return this.replicas && reply?.held ? await this.acquire(owner, ttl) : reply;
   }
 
   release(owner) {
@@ -38,7 +53,7 @@ class Native {
   }
 
   renew(owner, ttl) {
-    return this.say("RENEW", [owner, ttl], (reply) => Number(reply) === 1);
+    return this.sayAcknowledged("RENEW", [owner, ttl], (reply) => Number(reply) === 1);
   }
 
   guard(owner, words) {

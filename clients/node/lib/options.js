@@ -40,7 +40,7 @@ const NO_OWNERS = ["*", "@lock:shared"];
 const A_UUID = "00000000-0000-4000-8000-000000000000";
 
 function checkOwner(options) {
-  const { identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix } = options;
+  const { identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix, fair } = options;
   if (identifier !== undefined && (!identifier || typeof identifier !== "string")) {
     throw new TypeError("identifier must be not empty random string");
   }
@@ -59,15 +59,15 @@ function checkOwner(options) {
   kind("ownerPrefix", ownerPrefix, "string");
   kind("identifierSuffix", identifierSuffix, "string");
   const longest = given || `${ownerPrefix}:${A_UUID}-${identifierSuffix ?? ""}`;
-  if (Buffer.byteLength(longest) > 1_024) throw new RangeError("an identifier has at most 1024 bytes");
+  if (Buffer.byteLength(fair === undefined ? longest : `${fair}:${longest}`) > 1_024) throw new RangeError("an identifier has at most 1024 bytes");
 }
 
 const OPTIONS = [
   "lockTimeout", "acquireTimeout", "acquireAttemptsLimit", "retryInterval", "refreshInterval", "keyPrefix", "identifier",
   "ownerPrefix", "identifierSuffix", "acquiredExternally", "externallyAcquiredIdentifier", "onLockLost", "requireModule",
-  "maxQueue",
+  "maxQueue", "replicas",
 ];
-const OPTIONS_OF = { mutex: new Set([...OPTIONS, "shared"]), semaphore: new Set(OPTIONS) };
+const OPTIONS_OF = { mutex: new Set([...OPTIONS, "shared"]), semaphore: new Set([...OPTIONS, "fair", "per"]) };
 
 /** The options with the defaults in place of what is undefined. */
 function checked(options, defaults, lock) {
@@ -87,7 +87,18 @@ function checked(options, defaults, lock) {
   kind("onLockLost", all.onLockLost, "function");
   kind("requireModule", all.requireModule, "boolean");
   if (all.maxQueue !== undefined) number("maxQueue", all.maxQueue, { most: Number.MAX_SAFE_INTEGER, whole: true });
+  if (all.replicas !== undefined) number("replicas", all.replicas, { least: 1, most: Number.MAX_SAFE_INTEGER, whole: true });
+  checkGroup(all);
   return all;
+}
+
+// The server takes what stands before the first colon of an owner for its group.
+function checkGroup({ fair, per }) {
+  kind("fair", fair, "string");
+  if (fair === "" || fair?.includes(":")) throw new RangeError(`"fair" must be the name of a group, without a colon, and is "${fair}"`);
+  if (per === undefined) return;
+  number("per", per, { least: 1, most: Number.MAX_SAFE_INTEGER, whole: true });
+  if (fair === undefined) throw new TypeError('"per" needs "fair"');
 }
 
 function checkLimit(limit) {

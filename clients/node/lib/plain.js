@@ -2,7 +2,11 @@
 
 // An exclusive lock of one key, on a server without the module: the same key, the same value, the same expiry.
 
+const { Beside } = require("./beside");
+const { untilReplied } = require("./connection");
 const { codeOf, isUnknown } = require("./errors");
+
+const REPLICAS_TAKE = 1_000; // milliseconds at most, as by default with the module
 
 // Where the server has no command that compares, a script does. WATCH and MULTI would need a connection for each lock
 // that is just being renewed, since everybody shares this one, and what one watches all would.
@@ -26,14 +30,37 @@ const isNoString = (error) => codeOf(error) === "WRONGTYPE" || /should be of str
 
 class Plain {
   /** `server` is what is known of it. */
-  constructor(connection, key, server) {
-    Object.assign(this, { connection, key, server });
+  constructor(connection, key, server, replicas) {
+    Object.assign(this, { connection, key, server, replicas });
+  }
+
+  /** The reply comes when the replicas have acknowledged what has changed. */
+  sayAcknowledged(words, read) {
+    if (!this.replicas) return this.connection.sayUntilReplied(this.key, words, read);
+    const beside = Beside.of(this.connection);
+    return untilReplied(() => beside.use((connection) => this.sayAndWait(connection, words)), read);
+  }
+
+  // In one pipeline.
+  async sayAndWait(connection, words) {
+    const { key, replicas } = this;
+    const [said, waited] = await Promise.allSettled([
+      connection.sayOnce(key, words), connection.sayOnce(key, ["WAIT", replicas, REPLICAS_TAKE]),
+    ]);
+    if (said.status === "rejected") throw said.reason;
+    if (said.value === null || said.value === 0) return said.value;
+    if (waited.status === "rejected") {
+      if (codeOf(waited.reason) === undefined) throw waited.reason;
+      throw new Error(`NOREPLICAS WAIT is refused: ${waited.reason.message}`, { cause: waited.reason });
+    }
+    if (Number(waited.value) >= replicas) return said.value;
+    throw new Error(`NOREPLICAS ${waited.value} of ${replicas} replicas have acknowledged it within ${REPLICAS_TAKE} milliseconds`);
   }
 
   /** `inDoubt`: this owner has asked before, and was not told. */
   async acquire(owner, ttl, { inDoubt = false } = {}) {
     const words = ["SET", this.key, owner, "NX", "PX", ttl];
-    const { reply, repeated } = await this.connection.sayUntilReplied(this.key, words);
+    const { reply, repeated } = await this.sayAcknowledged(words);
     const held = reply !== null || ((repeated || inDoubt) && await this.renew(owner, ttl));
     return held ? { held: true, fence: null } : null;
   }
@@ -61,14 +88,14 @@ class Plain {
     const { server } = this;
     try {
       if (server.hasIfeq) {
-        return await this.connection.say(this.key, ["SET", this.key, owner, "IFEQ", owner, "PX", ttl]) !== null;
+        return await this.sayAcknowledged(["SET", this.key, owner, "IFEQ", owner, "PX", ttl], (reply) => reply !== null);
       }
     } catch (error) {
       if (isNoString(error)) return false;
       if (!/syntax error/i.test(error.message)) throw error;
       server.hasIfeq = false;
     }
-    return Number(await this.connection.say(this.key, ["EVAL", RENEW, 1, this.key, owner, ttl])) === 1;
+    return await this.sayAcknowledged(["EVAL", RENEW, 1, this.key, owner, ttl], (reply) => Number(reply) === 1);
   }
 
   guard(owner, words) {

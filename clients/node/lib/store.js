@@ -66,10 +66,10 @@ class Server {
 
 class Store {
   /** `needsModule`: the beginning of a sentence, if there is no other way. */
-  constructor(connection, keys, mode, needsModule, maxQueue) {
+  constructor(connection, keys, mode, needsModule, options) {
     this.server = Server.of(connection);
-    this.native = new Native(connection, keys, mode, maxQueue);
-    this.plain = new Plain(connection, keys[0], this.server);
+    this.native = new Native(connection, keys, mode, options);
+    this.plain = new Plain(connection, keys[0], this.server, options?.replicas);
     this.needsModule = needsModule;
   }
 
@@ -96,11 +96,11 @@ class Store {
   /** Null, or a place, or that it is held. `inDoubt`: this owner has asked before, and may have come to hold it. */
   acquire(owner, ttl, options) {
     const asking = this.do("acquire", [owner, ttl], options);
-    if (this.native.maxQueue.length === 0) return asking;
+    if (!this.native.newer) return asking;
     return asking.catch(async (error) => {
       if (!/^ERR syntax error/.test(error.message)) throw error;
       const version = await this.version();
-      throw /^(1\.|$)/.test(version) ? new ModuleMissingError("maxQueue needs", { cause: error, version }) : error;
+      throw /^(1\.|$)/.test(version) ? new ModuleMissingError(this.native.newer, { cause: error, version }) : error;
     });
   }
 

@@ -26,6 +26,7 @@ const REFUSED = {
   acquiredExternally: [[1, TypeError], [true, TypeError]],
   onLockLost: [["throw", TypeError], [null, TypeError]],
   requireModule: [[1, TypeError]],
+  replicas: [["5", TypeError], [null, TypeError], [0, RangeError], [1.5, RangeError], [Infinity, RangeError]],
   maxQueue: [["5", TypeError], [null, TypeError], [-1, RangeError], [1.5, RangeError], [NaN, RangeError], [Infinity, RangeError]],
 };
 
@@ -54,6 +55,14 @@ for (const [what, make, kind] of [
   ["a limit below 0", () => new Semaphore(client, "market", -1), RangeError],
   ["half a limit", () => new Semaphore(client, "market", 1.5), RangeError],
   ["an endless limit", () => new Semaphore(client, "market", Infinity), RangeError],
+  ["a group with a colon", () => new Semaphore(client, "market", 3, { fair: "ann:ben" }), RangeError],
+  ["an empty group", () => new Semaphore(client, "market", 3, { fair: "" }), RangeError],
+  ["a group that is a number", () => new Semaphore(client, "market", 3, { fair: 5 }), TypeError],
+  ["a long group", () => new Semaphore(client, "market", 3, { fair: "x".repeat(1_000) }), RangeError],
+  ["a group without a limit", () => new Mutex(client, "market", { fair: "ann" }), TypeError],
+  ["a group with several keys", () => new Semaphore(client, ["a", "b"], 3, { fair: "ann" }), TypeError],
+  ["a share of no group", () => new Semaphore(client, "market", 3, { per: 2 }), TypeError],
+  ["a share of none", () => new Semaphore(client, "market", 3, { fair: "ann", per: 0 }), RangeError],
   ["a limit in words", () => new Semaphore(client, "market", "3"), TypeError],
 ]) {
   it(`${what} is a ${kind.name}`, () => { assert.throws(make, kind); });

@@ -17,8 +17,10 @@ function lockOf(keys, ttl, words) {
     keyPrefix: "", lockTimeout: +ttl, refreshInterval: "renew" in given ? undefined : 0,
     acquireTimeout: { undefined: 0, forever: Infinity }[given.wait] ?? +given.wait,
     identifier: given.owner, ownerPrefix: given.prefix, requireModule: "module" in given,
-    maxQueue: given["max-queue"] && +given["max-queue"], onLockLost() {},
+    maxQueue: given["max-queue"] && +given["max-queue"], onLockLost() {}, replicas: given.replicas && +given.replicas,
   };
+  if ("fair" in given) options.fair = given.fair;
+  if ("per" in given) options.per = +given.per;
   const key = keys.includes(",") ? keys.split(",") : keys;
   if (given.limit) return new Semaphore(client, key, +given.limit, options);
   return new Mutex(client, key, { ...options, shared: "shared" in given });

@@ -62,7 +62,8 @@ for (const keyPrefix of ["", "shop:"]) {
   new Semaphore(one, ["a", "b"], 3, { keyPrefix });
 }
 
-const strict = new Mutex(one, "market", { requireModule: true });
+new Semaphore(one, "market", 3, { fair: "ann", per: 2, replicas: 1 });
+const strict = new Mutex(one, "market", { requireModule: true, replicas: 1 });
 workByAHold(strict).catch((error) => error instanceof ModuleMissingError);
 
 new Mutex(one, ["{a}:one", "{a}:two"], { shared: true });
@@ -75,6 +76,8 @@ new Mutex("market");
 new Semaphore(one, "market", "3");
 // @ts-expect-error
 new Semaphore(one, "market", 3, { shared: true });
+// @ts-expect-error
+new Mutex(one, "market", { fair: "ann" });
 // @ts-expect-error
 new Mutex(one, "market").fence.toFixed();
 // @ts-expect-error

@@ -9,8 +9,8 @@ namespace RedisLockModule\Symfony;
  */
 final class Module implements Commands
 {
-    /** How long a place in the queue is kept for an owner that does not poll, in milliseconds. */
-    private const LEASE = 10_000;
+    /** How long a place in the queue is kept for an owner that does not poll, in milliseconds; or what the server allows. */
+    private int $lease = 10_000;
 
     /** How much later than asked for the reply to a wait may come, in seconds. */
     private const LATE = 1.0;
@@ -96,7 +96,17 @@ final class Module implements Commands
 
             return $this->connection->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
         }
-        $place = $this->connection->send($name, [...$words, 'QUEUE', self::LEASE]);
+        try {
+            $place = $this->connection->send($name, [...$words, 'QUEUE', $this->lease]);
+        } catch (ServerError $e) {
+            $longest = 1 === preg_match('/^ERR lease must be 1 to (\d+) /', $e->getMessage(), $found) ? (int) $found[1] : 0;
+            if ($longest < 1 || $longest >= $this->lease) {
+                throw $e;
+            }
+            $this->lease = $longest;
+
+            return $this->ask($name, $owner, $ttl, $mode, $wait);
+        }
 
         return $place > 0 ? $place : null; // below 0 it is a place
     }

@@ -164,6 +164,23 @@ final class ModuleTest extends StoreTestCase
     }
 
     /** @dataProvider libraries */
+    public function test_a_place_is_asked_for_with_the_time_that_the_server_allows(string $library): void
+    {
+        $redis = self::server()->redis();
+        $redis->rawCommand('CONFIG', 'SET', 'lock.max-place-ttl', 600);
+        try {
+            $store = self::store(queue: true);
+            $store->save($ann = self::key());
+            $child = self::inChild(fn () => self::store($library, queue: true)->waitAndSave(self::key((string) $ann)));
+            self::waitUntil(fn () => 1 === self::waiters($ann));
+            $store->delete($ann);
+            self::assertChildEnds($child);
+        } finally {
+            $redis->rawCommand('CONFIG', 'SET', 'lock.max-place-ttl', 60_000);
+        }
+    }
+
+    /** @dataProvider libraries */
     public function test_a_share_becomes_exclusive_as_soon_as_no_other_owner_shares(string $library): void
     {
         foreach ([false, true] as $queue) {

@@ -25,7 +25,9 @@ def options_of(words, number):
         "renew": "renew" in given, "shared": "shared" in given, "require_module": "module" in given,
         "limit": int(given["limit"]) if "limit" in given else None,
         "max_queue": int(given["max-queue"]) if "max-queue" in given else None,
-        "owner_prefix": given.get("prefix"),
+        "owner_prefix": given.get("prefix"), "fair": given.get("fair"),
+        "replicas": int(given["replicas"]) if "replicas" in given else None,
+        "per": int(given["per"]) if "per" in given else None,
         "on_lost": on_lost,
     }
     return options, how

@@ -38,6 +38,16 @@ NONSENSE = [
 ] + [
     (TypeError, {"max_queue": value}) for value in (1.5, "3", True)
 ] + [
+    (error, {option: value}) for option in ("replicas", "per")
+    for error, value in ((ValueError, 0), (ValueError, 2**63), (TypeError, 1.5), (TypeError, "3"), (TypeError, True))
+] + [
+    (ValueError, {"fair": value}) for value in ("", "ann:ben", "x" * 513)
+] + [
+    (TypeError, {"fair": value}) for value in (5, True, b"ann")
+] + [
+    (ValueError, {"fair": "ann"}), (ValueError, {"per": 2}), (ValueError, {"fair": "ann", "limit": 2, "name": ["a", "b"]}),
+    (ValueError, {"fair": "x" * 12, "limit": 2, "owner_prefix": "x" * 975}),
+] + [
     (TypeError, {option: value}) for option in ("shared", "require_module", "thread_local", "raise_on_release_error")
     for value in (1, "yes", None)
 ] + [
@@ -185,7 +195,7 @@ def test_the_longest_time_of_a_place_is_read_from_the_servers_error(rest):
 def test_help_describes_this_lock(lock_class):
     text = pydoc.plain(pydoc.render_doc(lock_class))
     for option in ("timeout", "blocking_timeout", "sleep", "thread_local", "raise_on_release_error", "shared", "limit",
-                   "renew", "renew_for", "on_lost", "queue", "require_module", "max_queue", "owner_prefix"):
+                   "renew", "renew_for", "on_lost", "queue", "require_module", "max_queue", "owner_prefix", "replicas", "fair", "per"):
         assert f"``{option}``" in text
     assert "With None it expires after" in text
     for name in dir(lock_class):

@@ -67,12 +67,14 @@ pub(crate) struct Request<C> {
     ticket: Option<Ticket>,
     /// Something of it may be left in the server.
     left: bool,
+    /// As far as the server has said.
+    longest_lease: Duration,
 }
 
 impl<C: Connection> Request<C> {
     pub(crate) fn new(lock: Lock<C>, owner: Vec<u8>, patience: Patience) -> Request<C> {
         let ticket = lock.inbox.as_ref().map(|inbox| inbox.ticket());
-        Request { lock, owner, patience, ticket, left: false }
+        Request { lock, owner, patience, ticket, left: false, longest_lease: Duration::MAX }
     }
 
     fn latest(&self) -> Latest {
@@ -117,6 +119,7 @@ impl<C: Connection> Request<C> {
                     self.left = true;
                     attempts.next().ok_or(error)?
                 }
+                Err(error) if self.shortens_lease(&error) => continue,
                 Err(error) => {
                     // What this owner has then is of another request.
                     self.left &= !error.is_about_another_request();
@@ -141,7 +144,7 @@ impl<C: Connection> Request<C> {
         let ticket = self.ticket.as_ref();
         let ticket = ticket.filter(|ticket| ticket.inbox.is_subscribed());
         let usual = if ticket.is_some() { LEASE_TOLD } else { LEASE };
-        let lease = lock.lease.unwrap_or(usual);
+        let lease = lock.lease.unwrap_or(usual).min(self.longest_lease);
         if let Some(n) = lock.client.words.max_queue {
             question.arg("MAXQUEUE").arg(n);
         }
@@ -155,6 +158,17 @@ impl<C: Connection> Request<C> {
             }
             None => (question, Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place))),
         }
+    }
+
+    /// To what the server allows, if the error is that the place would be kept for too long.
+    fn shortens_lease(&mut self, error: &Error) -> bool {
+        let Error::Redis(error) = error else { return false };
+        let words = error.detail().and_then(|said| said.strip_prefix("lease must be 1 to "));
+        let number = words.and_then(|words| words.split(' ').next()?.parse().ok());
+        let longest = number.filter(|number| *number > 0).map(Duration::from_millis);
+        let shorter = longest.filter(|longest| *longest < self.longest_lease);
+        self.longest_lease = shorter.unwrap_or(self.longest_lease);
+        shorter.is_some()
     }
 
     async fn told(&self) {

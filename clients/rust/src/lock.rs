@@ -105,8 +105,8 @@ impl<C: Connection> Lock<C> {
     }
 
     /// For how long a place in the queue is kept after it was last asked for; it is asked for at a third of it at the
-    /// latest. 15 seconds where the server says when it is our turn, and else 3, unless it is said;
-    /// `lock.max-place-ttl` of the server is the most.
+    /// latest. 15 seconds where the server says when it is our turn, and else 3, unless it is said,
+    /// and at most the server's `lock.max-place-ttl`.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Lock<C> {
         self.lease = Some(lease);

@@ -71,6 +71,12 @@ impl<'l> Acquire<'l, '_> {
         all: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
     ) -> Result<Acquired, Refusal> {
         let (parts, patience) = (all.as_ref(), self.request.patience);
+        let replicas = self.request.replicas;
+        if (replicas > 0 || self.locks.has_pending())
+            && let Some(pending) = self.see_to_replicas(parts)?
+        {
+            return Ok(self.take_pending(all, Some(pending)));
+        }
         let is_shut = parts.iter().any(Part::is_shut);
         let is_upgrade = parts.iter().any(Part::is_upgrade);
         let is_place = matches!(patience, Patience::Place(_));
@@ -82,7 +88,8 @@ impl<'l> Acquire<'l, '_> {
         if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
             return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
         }
-        if is_held_up || is_shut {
+        let lacks = self.turn.lacks_replicas(replicas);
+        if is_held_up || is_shut || lacks {
             for part in parts.iter().filter(|part| part.is_shut()) {
                 self.locks.records(self.turn, part.name).adopt_orphan();
             }
@@ -90,9 +97,19 @@ impl<'l> Acquire<'l, '_> {
                 count(&mut self.locks.counts.busy, 1);
                 return Ok(Acquired::Busy);
             }
-            return self.wait(parts);
+            let waits = self.wait(parts)?;
+            for &name in self.names.iter().filter(|_| lacks) {
+                self.locks.waiting.queues.retry_later(name, self.turn.now);
+            }
+            return Ok(waits);
         }
-        let fence = self.locks.take(self.turn, all, &self.request.terms, Delivery::TOLD);
+        let acquired = match replicas {
+            0 => {
+                let terms = &self.request.terms;
+                Acquired::Held(self.locks.take(self.turn, all, terms, Delivery::TOLD))
+            }
+            _ => self.take_pending(all, None),
+        };
         if let Some(own) = self.own {
             self.locks.end_if_its_owner_goes_on(self.turn, own);
         }
@@ -107,7 +124,7 @@ impl<'l> Acquire<'l, '_> {
             // The hold may end at another time than the queue's alarm is set for.
             self.locks.settle_queue(self.turn, name);
         }
-        Ok(Acquired::Held(fence))
+        Ok(acquired)
     }
 
     /// Does the owner wait for any lock but these?

@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::engine::report::{Left, left_until};
 use crate::lock::log::line::Comeback;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::words::{NameRef, NotALock};
 
@@ -15,24 +15,21 @@ impl Records<'_, '_> {
             self.record_comeback(owner, Comeback::Check);
             return Ok(None);
         };
-        self.mark_told(owner, (hold, deadline));
-        Ok(Some(left_until(deadline, self.turn.now)))
+        let is_told = self.mark_told(owner, (hold, deadline));
+        let known = self.pending.known_end(self.name, owner);
+        Ok(is_told.then(|| left_until(known.or(deadline), self.turn.now)))
     }
 
     /// Counts a command that is to be run under the lock, and returns whether this owner holds it.
     fn guard(&mut self, owner: &[u8]) -> Result<bool, NotALock> {
         let held = self.holds.hold_of(self.turn, self.name, owner)?;
-        match held {
-            Some(held) => {
-                self.mark_told(owner, held);
-                count(&mut self.counts.guarded, 1);
-            }
-            None => {
-                self.record_comeback(owner, Comeback::Guard);
-                count(&mut self.counts.guard_refused, 1);
-            }
+        let is_told = held.is_some_and(|held| self.mark_told(owner, held));
+        if held.is_none() {
+            self.record_comeback(owner, Comeback::Guard);
         }
-        Ok(held.is_some())
+        let Counts { guarded, guard_refused, .. } = &mut *self.counts;
+        count(if is_told { guarded } else { guard_refused }, 1);
+        Ok(is_told)
     }
 }
 

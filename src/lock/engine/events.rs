@@ -8,6 +8,7 @@ use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::log::line::Reason;
 use crate::lock::waiting::place::end::Ending;
+use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
 
 impl Locks {
@@ -46,6 +47,7 @@ impl Locks {
 
     /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
     pub fn flushed(&mut self, db: Option<Db>) {
+        self.waiting.pending.look_at_all();
         self.holds.forget_all_of(db);
         self.waiting.queues.note_all();
     }
@@ -103,6 +105,9 @@ impl Locks {
     /// waiters are sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
+        for ticket in self.waiting.pending.tickets() {
+            self.outcomes().end_wait(ticket, State::SentAway);
+        }
         let returns = std::mem::take(&mut self.offers.returns);
         self.holds.discard(returns.len(), returns.into_iter());
         let noted = self.waiting.queues.take_noted();

@@ -10,7 +10,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, Terms, Ticket};
+use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
@@ -110,8 +110,8 @@ impl Records<'_, '_> {
             since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
-            // A hold that another client has written is known to its owner.
-            delivery: if goes_on { Delivery::TOLD } else { news },
+            // A hold that another client has written is known to its owner, and so is a share that is upgraded.
+            delivery: if part.is_new() { news } else { Delivery::TOLD },
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
@@ -138,7 +138,11 @@ impl Records<'_, '_> {
         claimed: bool,
     ) -> (Hold, End) {
         let (turn, name) = (&mut *self.turn, self.name);
-        let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
+        let owner = terms.owner;
+        // One that its owner does not know of is as new.
+        let is_known = part.own.is_some() && before.is_none_or(|entry| entry.delivery.is_told());
+        let spare = if is_known { 0 } else { terms.spare };
+        let wanted = turn.now.plus(terms.ttl.saturating_add(spare)).min(LAST_MS);
         let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);
         if let Some((hold, _)) = part.own.filter(|_| part.is_held()) {
             if kept.is_some_and(|until| until >= wanted) {

@@ -9,6 +9,7 @@ use crate::lock::log::line::{Comeback, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
 use crate::lock::stats::classes::Classes;
 use crate::lock::stats::{Counts, count};
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
@@ -18,6 +19,7 @@ pub(super) struct Journal<'l> {
     pub(super) name: NameRef<'l>,
     pub(super) now: Now,
     pub(super) waits: &'l Waits,
+    pub(super) pending: &'l mut PendingGrants,
     pub(super) queues: &'l Queues,
     pub(super) counts: &'l mut Counts,
     pub(super) classes: &'l mut Classes,
@@ -30,11 +32,17 @@ pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
     entry.delivery.offered_to().filter(|&ticket| waits.is_place(ticket))
 }
 
+/// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
+pub(super) fn is_pending(pending: &PendingGrants, entry: &Entry) -> bool {
+    entry.delivery.offered_to().is_some_and(|ticket| pending.get(ticket).is_some())
+}
+
 impl Journal<'_> {
     /// Logs and counts these lost holds, which have been forgotten.
     pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
         let now = self.now.ms();
         for former in lost {
+            self.pending.look_at(former.entry.delivery.offered_to());
             let reason = self.why_over(reason, former);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
@@ -42,6 +50,7 @@ impl Journal<'_> {
                 Reason::Broken => Some(&mut self.counts.broken),
                 Reason::Evicted => Some(&mut self.counts.evicted),
                 Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Unacknowledged => Some(&mut self.counts.unacknowledged),
                 Reason::Disconnected => Some(&mut self.counts.released),
                 Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
@@ -164,7 +173,7 @@ impl Records<'_, '_> {
         }
         let logged = self.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
-            !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
+            !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
     }
 }

@@ -15,6 +15,7 @@ mod own_wait;
 pub mod records;
 pub mod release;
 pub mod renew;
+pub mod replicas;
 pub mod reply;
 pub mod report;
 pub mod settle;

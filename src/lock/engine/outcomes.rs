@@ -63,14 +63,16 @@ impl Outcomes<'_> {
     /// is the first now.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if was_granted {
+        if was_granted || self.waiting.pending.remove(ticket) {
             self.end_offer(ticket, false);
         }
         let Some(waiter) = self.waiting.waits.get(ticket) else {
             return Vec::new();
         };
         match (&waiter.tell, outcome) {
-            (Tell::Place(_), State::Granted(_)) => self.waiting.decide(ticket, outcome),
+            (Tell::Place(_), State::Granted(_)) | (_, State::Pending(_)) => {
+                self.waiting.decide(ticket, outcome)
+            }
             (Tell::Place(place), _) => {
                 if outcome == State::TimedOut {
                     count(&mut self.counts.places_lapsed, 1);
@@ -166,10 +168,36 @@ impl Outcomes<'_> {
     /// The grant of this request, if it has one, has been claimed, or has ended without that.
     pub fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
         self.waiting.end_claim(ticket);
-        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted());
+        let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.state.is_grant());
         if let Some(waiter) = waiter {
             let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
             self.offer_ended(ticket, &names, &owner, claimed);
+        }
+    }
+
+    /// Enough replicas have acknowledged what this request was granted: its client gets its token.
+    pub fn confirm_pending(&mut self, ticket: Ticket) {
+        self.waiting.pending.remove(ticket);
+        if let Some(State::Pending(fence)) =
+            self.waiting.waits.get(ticket).map(|waiter| waiter.state)
+        {
+            self.waiting.decide(ticket, State::Granted(fence));
+            self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+        }
+    }
+
+    /// If this request has been granted its locks, and waits for replicas, ends that: the holds are given back.
+    pub fn end_pending(&mut self, ticket: Ticket) {
+        if self.waiting.pending.remove(ticket) {
+            self.end_offer(ticket, false);
+            let outcome = match self.waiting.waits.get(ticket) {
+                // A renewal: the hold lasts.
+                Some(waiter) if waiter.state == State::Pending(0) => {
+                    State::NoReplicas(waiter.replicas)
+                }
+                _ => State::TimedOut,
+            };
+            self.waiting.decide(ticket, outcome);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Records of holds: what commands and ticks write down when a hold begins, goes on, or was found to have ended.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::{Journal, claim_of};
+use crate::lock::engine::lost::{Journal, claim_of, is_pending};
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::{Delivery, Entry, Tally};
@@ -12,6 +12,7 @@ use crate::lock::stats::Counts;
 use crate::lock::stats::classes::Classes;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::words::{Hold, Ms, NameRef, Now, Ticket};
@@ -22,6 +23,7 @@ pub struct Records<'l, 'k> {
     pub(super) name: NameRef<'l>,
     pub(super) holds: &'l mut Holds,
     pub(super) waits: &'l Waits,
+    pub(super) pending: &'l mut PendingGrants,
     queues: &'l Queues,
     pub(super) clock: &'l FencingClock,
     pub(super) limits: &'l Limits,
@@ -38,15 +40,15 @@ impl Locks {
         name: NameRef<'l>,
     ) -> Records<'l, 'k> {
         let Self { holds, waiting, clock, limits, counts, log, .. } = self;
-        let Waiting { waits, queues, classes, .. } = waiting;
-        Records { turn, name, holds, waits, queues, clock, limits, counts, classes, log }
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Records { turn, name, holds, waits, pending, queues, clock, limits, counts, classes, log }
     }
 
     /// What is counted and logged of a lock outside of commands and ticks.
     pub(super) fn journal<'l>(&'l mut self, name: NameRef<'l>, now: Now) -> Journal<'l> {
         let Self { waiting, counts, log, .. } = self;
-        let Waiting { waits, queues, classes, .. } = waiting;
-        Journal { name, now, waits, queues, counts, classes, log }
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Journal { name, now, waits, pending, queues, counts, classes, log }
     }
 
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
@@ -62,8 +64,9 @@ impl Locks {
 
 impl Records<'_, '_> {
     pub(super) fn journal(&mut self) -> Journal<'_> {
-        let Self { waits, queues, counts, classes, log, .. } = self;
-        Journal { name: self.name, now: self.turn.now, waits, queues, counts, classes, log }
+        let Self { name, waits, pending, queues, counts, classes, log, .. } = self;
+        let (name, now) = (*name, self.turn.now);
+        Journal { name, now, waits, pending, queues, counts, classes, log }
     }
 
     /// Removes from the key what is over, before a share in it is written; see [`Holds::make_room`].
@@ -84,6 +87,13 @@ impl Records<'_, '_> {
             && !(self.holds.may_miss_keys(self.turn.now) && self.holds.is_missing(self.name))
     }
 
+    /// Does this owner not have its hold yet, because replicas have to acknowledge it?
+    pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
+        let any_are = !self.pending.is_empty();
+        let entry = any_are.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        entry.is_some_and(|entry| is_pending(self.pending, &entry))
+    }
+
     /// The place that the hold of this owner is offered to, which holds the lock so.
     pub(super) fn claim_at(&self, owner: &[u8], hold: Hold) -> Option<Ticket> {
         let entry = self.waits.has_places().then(|| self.holds.entry(self.name, owner, hold));
@@ -91,17 +101,19 @@ impl Records<'_, '_> {
     }
 
     /// Remembers that this owner gets to know that it holds the lock. A hold that another client has written
-    /// gets a record by that.
-    pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) {
+    /// gets a record by that. Returns false if it must not know yet, because replicas have to acknowledge it.
+    pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
             // The grant of a place is claimed only by a command that returns its token.
             Some(entry) if entry.delivery.is_told() || claim_of(self.waits, &entry).is_some() => {}
+            Some(entry) if is_pending(self.pending, &entry) => return false,
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
             }
             None => self.remember_foreign(owner, (hold, until)),
         }
+        true
     }
 
     /// Adds a record, without a token, for a hold that this server did not grant, if it has none.

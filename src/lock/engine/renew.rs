@@ -25,6 +25,7 @@ impl Locks {
         let mut held = Vec::with_capacity(names.len());
         for &name in names {
             match self.holds.hold_of(turn, name, owner)? {
+                Some((hold, _)) if self.records(turn, name).is_pending(owner, hold) => {}
                 Some(own) => held.push((name, own)),
                 None => _ = self.records(turn, name).record_comeback(owner, Comeback::Renew),
             }
@@ -56,12 +57,17 @@ impl Locks {
 impl Records<'_, '_> {
     /// Lets this owner's hold end at this time.
     fn renew(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>), deadline: Ms) {
+        self.mark_told(owner, (hold, until));
+        self.move_end(owner, hold, deadline);
+        self.turn.keys.announce(self.name, LockEvent::Renewed);
+    }
+
+    /// Writes another end of this owner's hold.
+    pub(super) fn move_end(&mut self, owner: &[u8], hold: Hold, end: Ms) {
         if hold == Hold::Shared {
             self.make_room();
         }
-        self.turn.prolong(self.name, owner, hold, deadline);
-        self.mark_told(owner, (hold, until));
-        self.holds.set_end(self.name, owner, hold, deadline, self.turn.now);
-        self.turn.keys.announce(self.name, LockEvent::Renewed);
+        self.turn.prolong(self.name, owner, hold, end);
+        self.holds.set_end(self.name, owner, hold, end, self.turn.now);
     }
 }

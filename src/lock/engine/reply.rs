@@ -20,7 +20,10 @@ pub struct End {
 impl<'l> Outcomes<'l> {
     /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
     /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
-    pub fn outcome(self, handle: Ticket) -> Option<WaitOutcome<'l>> {
+    pub fn outcome(mut self, handle: Ticket) -> Option<WaitOutcome<'l>> {
+        if let Some(ticket) = self.waiting.waits.wait_of_client(handle) {
+            self.end_pending(ticket);
+        }
         let Self { waiting, counts, .. } = self;
         if let Some(is_to_be_told) = waiting.waits.tell_replaced(handle) {
             return is_to_be_told.then_some(WaitOutcome::Replaced);
@@ -36,13 +39,16 @@ impl<'l> Outcomes<'l> {
         }
         let waiter = waiting.waits.get(ticket)?;
         Some(match waiter.state {
+            State::NoReplicas(wanted) => WaitOutcome::NoReplicas(wanted),
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
             State::Denied => WaitOutcome::Denied(waiting.waits.denial(ticket).unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::NoUpgrade => WaitOutcome::NoUpgrade,
-            State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {
-                WaitOutcome::TimedOut
-            }
+            State::Waiting
+            | State::Pending(_)
+            | State::TimedOut
+            | State::Withdrawn
+            | State::Asleep => WaitOutcome::TimedOut,
         })
     }
 
@@ -59,7 +65,8 @@ impl<'l> Outcomes<'l> {
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
         let ticket = self.waiting.waits.wait_of_client(handle);
         let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
-        let decided = waiter.is_some_and(|waiter| waiter.state != State::Waiting)
+        let is_decided = |state| !matches!(state, State::Waiting | State::Pending(_));
+        let decided = waiter.is_some_and(|waiter| is_decided(waiter.state))
             || self.waiting.waits.is_replaced(handle);
         if decided {
             self.outbox.to_reply.push(handle);
@@ -77,6 +84,7 @@ impl<'l> Outcomes<'l> {
         let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
             return;
         };
+        let was_pending = self.waiting.pending.remove(ticket);
         let Some((waiter, moved_up)) = self.waiting.forget(ticket) else {
             return;
         };
@@ -94,6 +102,7 @@ impl<'l> Outcomes<'l> {
                     self.grant_ended(ticket, &waiter, heard, end.client_lives);
                 }
             }
+            _ if was_pending => self.grant_ended(ticket, &waiter, false, end.client_lives),
             // A client that is still connected, but got no reply of ours, may have been redirected to
             // another server.
             State::Waiting if end.client_lives => {
@@ -160,6 +169,7 @@ impl<'l> Outcomes<'l> {
         if !self.waiting.waits.forget_replaced(handle)
             && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
         {
+            self.end_pending(ticket);
             self.give_up(ticket);
         }
     }

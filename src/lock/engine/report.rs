@@ -39,6 +39,8 @@ pub struct Holder {
     pub grant: Option<Grant>,
     /// How much longer the grant may be claimed, if it is a place's.
     pub claim: Option<Ms>,
+    /// How many replicas have to acknowledge the grant before its owner hears of it.
+    pub pending: Option<u8>,
 }
 
 /// What this server remembers of a grant.
@@ -104,6 +106,10 @@ impl Reports<'_> {
                             held: now.ms().saturating_sub(entry.since),
                             client: entry.client,
                         })
+                    }),
+                    pending: entry.and_then(|entry| {
+                        let pending = self.waiting.pending.get(entry.delivery.offered_to()?)?;
+                        Some(pending.replicas)
                     }),
                     claim: place.map(|(place, _)| {
                         let end =

@@ -229,7 +229,10 @@ impl Settling<'_, '_> {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let (places, claim_time) = (&self.locks.waiting.places, self.locks.limits.claim_time);
+        let replicas = waiter.replicas;
+        let spare = self.locks.limits.spare(replicas);
         let terms = places.terms_of(waiter, &owner, claim_time, self.turn.now);
+        let terms = Terms { spare, ..terms };
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let is_place = waiter.place().is_some();
@@ -266,6 +269,10 @@ impl Settling<'_, '_> {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(ticket, State::Withdrawn);
             return Served::Through;
+        }
+        if self.turn.lacks_replicas(replicas) {
+            self.locks.waiting.queues.retry_all_later(&names, self.turn.now);
+            return Served::Waits;
         }
         if !names.iter().all(|name| self.locks.records(self.turn, name.borrow()).may_write()) {
             return Served::Refused;
@@ -310,6 +317,13 @@ impl Settling<'_, '_> {
             granted().for_each(|part| waiting.classes.count_wait(part.name.key, waited));
         }
         let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
+        if let Some(replicas) = self.locks.waiting.waits.get(ticket).map(|waiter| waiter.replicas)
+            && replicas > 0
+        {
+            self.conclude(ticket, State::Pending(fence));
+            let pending = &mut self.locks.waiting.pending;
+            return pending.insert(ticket, replicas, self.turn.now, terms.spare);
+        }
         self.conclude(ticket, State::Granted(fence));
         let until = self.turn.now.plus(terms.ttl);
         self.locks.waiting.begin_claim(ticket, until);
@@ -321,7 +335,7 @@ impl Settling<'_, '_> {
             return;
         };
         let names = Rc::clone(&waiter.names);
-        let is_granted = matches!(outcome, State::Granted(_));
+        let is_granted = outcome.is_grant();
         // What a grant costs is drawn where it is made.
         if !is_granted {
             self.turn.budget.draw(waiter.reply_cost());

@@ -39,10 +39,10 @@ impl Locks {
             self.offers.returns.insert((again, given_back));
             return;
         }
-        let reason = if former.entry.delivery.is_unheard() {
-            Reason::Undelivered
-        } else {
-            Reason::Disconnected
+        let reason = match former.entry.delivery {
+            delivery if delivery.is_unacknowledged() => Reason::Unacknowledged,
+            delivery if delivery.is_unheard() => Reason::Undelivered,
+            _ => Reason::Disconnected,
         };
         let lost = std::slice::from_ref(&former);
         self.records(turn, name).journal().record_lost(reason, lost);

@@ -30,6 +30,7 @@ impl Locks {
             && self.outbox.is_empty()
             && self.offers.returns.is_empty()
             && self.offers.unconfirmed.is_empty()
+            && self.waiting.pending.is_empty()
             && !self.has_backlog()
     }
 
@@ -47,13 +48,14 @@ impl Locks {
             || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
+            || self.waiting.pending.have_work()
             || self.waiting.places.have_work()
         {
             return Some(0);
         }
         let time_up = self.waiting.waits.next_time_up().map(|(until, _)| until);
         let look = (self.waiting.waits.has_places()).then(|| self.waiting.places.next_look());
-        let time_up = earlier(time_up, look);
+        let time_up = earlier(earlier(time_up, look), self.waiting.pending.next_look());
         let writes = if self.waiting.queues.has_noted() {
             Some(0)
         } else {
@@ -97,6 +99,7 @@ impl Locks {
                 self.outcomes().end_wait(ticket, State::TimedOut);
             }
         }
+        self.see_to_pending(turn);
         let is_put_off = self.is_put_off(turn.now);
         while !is_put_off && !turn.budget.is_spent() {
             let Some(due) = self.take_due(turn) else {

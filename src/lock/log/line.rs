@@ -25,12 +25,14 @@ pub enum Reason {
     Flushed,
     /// The connection closed before the owner could be told of the grant.
     Undelivered,
+    /// Too few replicas acknowledged the grant in time.
+    Unacknowledged,
     /// The connection that it was tied to has closed.
     Disconnected,
 }
 
 impl Reason {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Expired,
         Self::Unclaimed,
         Self::Broken,
@@ -40,6 +42,7 @@ impl Reason {
         Self::Evicted,
         Self::Flushed,
         Self::Undelivered,
+        Self::Unacknowledged,
         Self::Disconnected,
     ];
 
@@ -55,6 +58,7 @@ impl Reason {
             Self::Evicted => c"evicted",
             Self::Flushed => c"flushed",
             Self::Undelivered => c"undelivered",
+            Self::Unacknowledged => c"unacknowledged",
             Self::Disconnected => c"disconnected",
         }
     }

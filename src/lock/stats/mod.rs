@@ -33,6 +33,14 @@ pub struct Counts {
     /// Grants that were given back because no client heard of them. An upgrade is not counted if its owner got
     /// its share back.
     pub undelivered: u64,
+    /// Grants that were taken back because too few replicas acknowledged them in time.
+    pub unacknowledged: u64,
+    /// Grants and renewals that replicas have acknowledged before their owners were told.
+    pub replicated: u64,
+    /// Grants and renewals that were refused because too few replicas were connected, or acknowledged them.
+    pub replicas_refused: u64,
+    /// How long replicas took to acknowledge those that were told.
+    pub replica_waits: Histogram,
     /// Commands that were run under a lock.
     pub guarded: u64,
     /// Commands that were not run, because their owner did not hold the lock.
@@ -64,6 +72,7 @@ impl Counts {
             self.broken,
             self.unclaimed,
             self.undelivered,
+            self.unacknowledged,
         ];
         ends.into_iter().fold(0, u64::saturating_add)
     }

@@ -17,6 +17,7 @@ mod one_wait;
 mod places;
 mod refusing;
 mod remembering;
+mod replicating;
 mod reporting;
 mod sessions;
 mod several;

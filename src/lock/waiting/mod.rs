@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`Waits`] | the requests: by ticket, by owner, by time |
 //! | [`Queues`] | in which order they wait for each lock, and when it is to be looked at again |
+//! | [`PendingGrants`] | which grants replicas have yet to acknowledge |
 //! | [`Places`] | what is kept of places beside that: claims, messages, since when their owners can ask |
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
+pub mod pending;
 pub mod place;
 pub mod queue;
 pub mod queues;
@@ -17,6 +19,7 @@ pub mod waits;
 use std::rc::Rc;
 
 use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::place::Places;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
@@ -31,6 +34,7 @@ pub struct Waiting {
     pub waits: Waits,
     pub queues: Queues,
     pub places: Places,
+    pub pending: PendingGrants,
     /// What is counted by classes of keys.
     pub classes: Classes,
 }
@@ -41,6 +45,7 @@ impl Waiting {
             waits: Waits::new(secret),
             queues: Queues::default(),
             places: Places::default(),
+            pending: PendingGrants::default(),
             classes: Classes::default(),
         }
     }
@@ -99,6 +104,22 @@ impl Waiting {
         ticket
     }
 
+    /// Lists a request that is granted its locks at once, and whose client is blocked until replicas have acknowledged
+    /// that. It joins no queue.
+    pub fn enlist(
+        &mut self,
+        request: &Request<'_>,
+        names: &[NameRef<'_>],
+        (until, tell): (Option<Ms>, Tell),
+        now: Now,
+    ) -> Ticket {
+        let ticket = self.waits.draw_ticket();
+        let names = names.iter().map(|name| name.keep()).collect();
+        let print = self.waits.print_of(request.terms.owner);
+        self.waits.insert(ticket, Waiter::new(request, print, names, (until, now), tell).granted());
+        ticket
+    }
+
     /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
     /// the client that is to be blocked until then, if one is.
     pub fn take_over(
@@ -124,7 +145,7 @@ impl Waiting {
             return Vec::new();
         };
         self.classes.count_left(&names, ticket);
-        let is_granted = matches!(outcome, State::Granted(_));
+        let is_granted = outcome.is_grant();
         let names = names.iter().filter(|name| self.leave(name, ticket) && !is_granted);
         names.cloned().collect()
     }

@@ -69,6 +69,7 @@ impl Waiting {
         let [waiters, times_up] = self.waits.counts();
         let [alarms, noted] = self.queues.counts();
         let [claims, work] = self.places.counts();
+        let work = work.saturating_add(self.pending.len());
         Remembered {
             queues: self.queues.len(),
             waiters,

@@ -15,13 +15,14 @@ use crate::server::ffi::constants::ERR;
 pub use redis_module::raw::{
     RedisModuleBlockedClient as Blocked, RedisModuleCallReply as CallReply,
     RedisModuleCmdFunc as CommandFn, RedisModuleCommand as Command,
-    RedisModuleCommandInfo as CommandInfo, RedisModuleConfigApplyFunc as ApplyFn,
-    RedisModuleCtx as RawCtx, RedisModuleEvent as Event, RedisModuleEventCallback as EventFn,
-    RedisModuleEventLoopFunc as EventLoopFn, RedisModuleEventLoopOneShotFunc as OneShotFn,
-    RedisModuleInfoCtx as InfoCtx, RedisModuleKey as RawKey,
-    RedisModuleNotificationFunc as NotificationFn, RedisModulePostNotificationJobFunc as JobFn,
-    RedisModuleServerInfoData as ServerInfo, RedisModuleString as RawString,
-    RedisModuleUser as User,
+    RedisModuleCommandFilter as CommandFilter, RedisModuleCommandFilterCtx as FilterCtx,
+    RedisModuleCommandFilterFunc as FilterFn, RedisModuleCommandInfo as CommandInfo,
+    RedisModuleConfigApplyFunc as ApplyFn, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
+    RedisModuleEventCallback as EventFn, RedisModuleEventLoopFunc as EventLoopFn,
+    RedisModuleEventLoopOneShotFunc as OneShotFn, RedisModuleInfoCtx as InfoCtx,
+    RedisModuleKey as RawKey, RedisModuleNotificationFunc as NotificationFn,
+    RedisModulePostNotificationJobFunc as JobFn, RedisModuleServerInfoData as ServerInfo,
+    RedisModuleString as RawString, RedisModuleUser as User,
 };
 
 /// What the server calls at a waiter's end.
@@ -69,6 +70,8 @@ api! {
     call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or -1;
     close_key = RedisModule_CloseKey(key: *mut RawKey), or ();
+    command_filter_arg_get = RedisModule_CommandFilterArgGet(ctx: *mut FilterCtx, at: c_int) -> *mut RawString, or null_mut();
+    command_filter_args_count = RedisModule_CommandFilterArgsCount(ctx: *mut FilterCtx) -> c_int, or 0;
     create_command = RedisModule_CreateCommand(
         ctx: *mut RawCtx, name: *const c_char, function: CommandFn, flags: *const c_char,
         first: c_int, last: c_int, step: c_int
@@ -113,6 +116,7 @@ api! {
         ctx: *mut RawCtx, name: *const c_char, default: c_int, flags: c_uint,
         get: raw::RedisModuleConfigGetBoolFunc, set: raw::RedisModuleConfigSetBoolFunc, apply: ApplyFn, data: *mut c_void
     ) -> c_int, or ERR;
+    register_command_filter = RedisModule_RegisterCommandFilter(ctx: *mut RawCtx, function: FilterFn, flags: c_int) -> *mut CommandFilter, or null_mut();
     register_info_func = RedisModule_RegisterInfoFunc(ctx: *mut RawCtx, function: raw::RedisModuleInfoFunc) -> c_int, or ERR;
     register_numeric_config = RedisModule_RegisterNumericConfig(
         ctx: *mut RawCtx, name: *const c_char, default: c_longlong, flags: c_uint, least: c_longlong, most: c_longlong,
@@ -143,6 +147,7 @@ api! {
     string_truncate = RedisModule_StringTruncate(key: *mut RawKey, len: usize) -> c_int, or ERR;
     subscribe_to_keyspace_events = RedisModule_SubscribeToKeyspaceEvents(ctx: *mut RawCtx, classes: c_int, function: NotificationFn) -> c_int, or ERR;
     subscribe_to_server_event = RedisModule_SubscribeToServerEvent(ctx: *mut RawCtx, event: Event, function: EventFn) -> c_int, or ERR;
+    unregister_command_filter = RedisModule_UnregisterCommandFilter(ctx: *mut RawCtx, filter: *mut CommandFilter) -> c_int, or ERR;
     unlink_key = RedisModule_UnlinkKey(key: *mut RawKey) -> c_int, or ERR;
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;

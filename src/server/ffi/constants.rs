@@ -30,6 +30,9 @@ pub const ZADD_ADDED: c_int = raw::REDISMODULE_ZADD_ADDED as c_int;
 
 pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
 
+/// A command filter does not hear what we run ourselves.
+pub const FILTER_NO_SELF: c_int = raw::REDISMODULE_CMDFILTER_NOSELF as c_int;
+
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
 
 pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;

@@ -1,7 +1,7 @@
 """One worker: a program in its language, which uses the package there as a user would. A line in, a line out.
 
     acquire KEY[,KEY] TTL [wait=MS|wait=forever] [renew] [owner=X] [prefix=X] [shared] [limit=N] [max-queue=N] [module]
-            [cancellable]
+            [replicas=N] [fair=GROUP] [per=N] [cancellable]
         Without `wait` it tries once; without `renew` nothing is renewed; `module` is the option that requires the module.
         -> hold N FENCE    N counts the holds of this program, FENCE is - without the module
         -> busy            others hold the lock, or its time is up

@@ -542,22 +542,25 @@ def a_request_does_not_join_a_queue_that_is_too_long(trial):
     assert server.waiters() == 1
 
 
-def refuses_max_queue(worker, info):
+def refuses_max_queue(worker, info, word="MAXQUEUE"):
     """A module that does so, with this reply to INFO."""
-    error = b'-ERR syntax error: there is no option "MAXQUEUE"\r\n'
-    worker.proxy.reply_to(error, ACQUIRE, when=lambda words: "MAXQUEUE" in words)
+    error = f'-ERR syntax error: there is no option "{word}"\r\n'.encode()
+    worker.proxy.reply_to(error, ACQUIRE, when=lambda words: word in words)
     return worker.proxy.reply_to(info, "INFO", when=lambda words: words[1:] == ["lock"])
 
 
 @promise(35)
 def what_an_older_module_does_not_know_is_refused_in_words_and_its_version_is_asked_for_once(trial):
-    worker = trial.worker(trial.server())
-    info = refuses_max_queue(worker, b"$34\r\n# lock_build\r\nlock_version:1.0.0\r\n\r\n")
-    for times in range(1, 4):
-        reply = worker.ask("acquire", "market", MINUTE, "wait=20000", "max-queue=5")
-        assert reply.kind == "missing" and "2.0" in reply and "1.0.0" in reply, reply
-        assert info.hits == 1 and sum("MAXQUEUE" in words for words in worker.proxy.sent) == times
-    assert worker.ask("acquire", "market", MINUTE, "wait=20000").kind == "hold"
+    for word, *options in (("MAXQUEUE", "max-queue=5"), ("REPLICAS", "replicas=1"), ("FAIR", "limit=2", "fair=ann")):
+        server = trial.server()
+        worker = trial.worker(server)
+        info = refuses_max_queue(worker, b"$34\r\n# lock_build\r\nlock_version:1.0.0\r\n\r\n", word)
+        for times in range(1, 4):
+            reply = worker.ask("acquire", "market", MINUTE, "wait=20000", *options)
+            assert reply.kind == "missing" and "2.0" in reply and "1.0.0" in reply, reply
+            assert info.hits == 1 and sum(word in words for words in worker.proxy.sent) == times
+        comes_free(server)
+        assert worker.ask("acquire", "market", MINUTE, "wait=20000").kind == "hold"
 
 
 @promise(35)
@@ -665,3 +668,115 @@ def holds_and_waits_outlast_that_the_module_is_unloaded_and_loaded(trial):
     assert waiter.ask("held", hold) == "yes"
     released(waiter, hold)
     assert holder.hear().fence()
+
+
+# Replicas and fair limits
+
+
+def too_few(reply):
+    assert reply.kind == "refused" and "NOREPLICAS" in reply, reply
+
+
+@promise(43)
+def a_hold_is_returned_when_so_many_replicas_have_it(trial):
+    server = trial.server()
+    replica = trial.server(master=server)
+    worker, other = trial.worker(server), trial.worker(server)
+    hold = worker.acquire("market", MINUTE, "replicas=1")
+    assert replica.owner() == server.owner() is not None
+    other.tell("acquire", "market", MINUTE, "wait=20000", "replicas=1")
+    waits(server, 1)
+    released(worker, hold)
+    hold = other.hear().hold()
+    assert replica.owner() == server.owner() is not None
+    assert other.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
+    replica.stop()
+    # What was renewed before stays held, and what was asked for is not.
+    too_few(other.ask("renew", hold, 2 * MINUTE))
+    assert other.ask("held", hold) == "yes"
+    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
+    comes_free(server, "shop")
+    reply = worker.ask("acquire", "shop", MINUTE, "wait=3000", "replicas=1")
+    assert reply.kind in ("refused", "busy"), reply
+    comes_free(server, "shop")
+    assert worker.attempt("shop", MINUTE).kind == "hold"
+    replica.go_on()
+    released(other, hold)
+
+
+@promise(43)
+def with_fewer_replicas_there_is_no_hold(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    too_few(worker.attempt("market", MINUTE, "replicas=2"))
+    comes_free(server)
+    assert worker.ask("acquire", "market", MINUTE, "replicas=0").kind == "invalid"
+
+
+@promise(44)
+def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.needs("background")
+    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    for _ in range(2):
+        renewal = worker.proxy.delay(RENEW)
+        eventually(lambda: renewal.hits, "it is not renewed")
+        released(worker, worker.acquire("shop", MINUTE))
+        assert renewal.delays_nothing_else()
+        assert [words for words in worker.proxy.sent if words[0] == RENEW][-1][-2:] == ["REPLICAS", "1"]
+        renewal.arrive.set()
+    released(worker, hold)
+    comes_free(server)
+
+
+@promise(45)
+def without_the_module_the_same_replicas_are_waited_for(trial):
+    server = trial.server(module=False)
+    replica = trial.server(module=False, master=server)
+    worker = trial.worker(server)
+    hold = worker.acquire("market", MINUTE, "replicas=1")
+    assert replica.owner() == server.owner() is not None
+    assert ["WAIT", "1"] in [words[:2] for words in worker.proxy.sent]
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
+    replica.stop()
+    too_few(worker.ask("renew", hold, 2 * MINUTE))
+    assert worker.ask("held", hold) == "yes"
+    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
+    comes_free(server, "shop")
+    replica.go_on()
+    released(worker, hold)
+
+
+@promise(46)
+def a_group_is_what_its_owners_begin_with(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    limit = ("limit=2", "fair=ann")
+    for words in (["market", MINUTE, "limit=2", "fair=ann:ben"], ["market", MINUTE, "fair=ann"],
+                  ["market", MINUTE, "limit=2", "per=1"], ["market", MINUTE, *limit, "per=0"],
+                  ["ann,ben", MINUTE, *limit]):
+        assert worker.ask("acquire", *words).kind == "invalid", words
+    assert worker.proxy.count(ACQUIRE, "LOCK.MACQUIRE") == 0
+    uuid = "[-0-9a-f]{36}"
+    for words, owner in (((), rf"ann:[^:]+:{worker.process.pid}:{uuid}"), (("prefix=web-3",), rf"ann:web-3:{uuid}")):
+        released(worker, worker.acquire("market", MINUTE, *limit, *words))
+        sent = [words for words in worker.proxy.sent if words[0] == ACQUIRE][-1]
+        assert re.fullmatch(owner, sent[2]) and "LIMIT 2 FAIR" in " ".join(sent), sent
+    bare = trial.server(module=False)
+    reply = trial.worker(bare).ask("acquire", "market", MINUTE, *limit)
+    assert reply.kind == "missing" and "module" in reply and bare.is_free(), reply
+
+
+@promise(47)
+def a_group_holds_no_more_than_its_share(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    holds = [worker.acquire("market", MINUTE, "limit=3", "fair=ann", "per=2") for _ in range(2)]
+    assert worker.attempt("market", MINUTE, "limit=3", "fair=ann", "per=2") == "busy"
+    holds.append(worker.acquire("market", MINUTE, "limit=3", "fair=ben", "per=2"))
+    for hold in holds:
+        released(worker, hold)
+    comes_free(server)

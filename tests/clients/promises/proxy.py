@@ -123,6 +123,17 @@ class Fault:
         self.kind, self.names, self.left, self.when, self.reply = kind, names, times, when, reply
         self.hits = 0
         self.arrive = arrive or threading.Event()
+        self.connection = None  # of the command that is delayed
+
+    def delays_nothing_else(self):
+        """Its client waits for this reply, and has sent nothing after it."""
+        try:
+            self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return False
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
 
 class Pair:
@@ -150,6 +161,7 @@ class Pair:
             self.proxy.before_cutting()
             raise ConnectionError
         if kind == "delay":
+            fault.connection = self.client
             # Whoever waits for it may close the connection meanwhile: it arrives all the same.
             fault.arrive.wait()
         if kind == "reply":

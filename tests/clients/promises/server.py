@@ -34,10 +34,12 @@ def free_port():
 
 
 class Server:
-    def __init__(self, module=True):
-        self.with_module, self.folder = module, tempfile.mkdtemp(prefix="redis-lock-promises-")
+    def __init__(self, module=True, master=None):
+        self.with_module, self.master, self.folder = module, master, tempfile.mkdtemp(prefix="redis-lock-promises-")
         self.port, self.process, self.connection = None, None, None
         self.start()
+        if master:
+            eventually(lambda: "state=online" in master.say("INFO", "replication"), "the replica never came")
 
     def start(self):
         """On the port that it had before, if there was one."""
@@ -46,7 +48,9 @@ class Server:
             log = open(os.path.join(self.folder, "log"), "ab")
             self.process = subprocess.Popen(
                 [PROGRAM, "--port", str(port), "--bind", "127.0.0.1", "--dir", self.folder, "--save", "",
-                 "--enable-module-command", "yes", *(["--loadmodule", MODULE] if self.with_module else [])],
+                 "--enable-module-command", "yes", "--repl-diskless-sync-delay", "0",
+                 *(["--replicaof", "127.0.0.1", str(self.master.port)] if self.master else []),
+                 *(["--loadmodule", MODULE] if self.with_module else [])],
                 stdout=log, stderr=log)
             if self._is_up(port):
                 self.port = port

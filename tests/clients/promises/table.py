@@ -26,7 +26,7 @@ class Table:
 
     def errors(self, tests, languages):
         found = []
-        if self.sentences != list(range(1, len(self.sentences) + 1)):
+        if sorted(self.sentences) != list(range(1, len(self.sentences) + 1)):
             found.append("the promises are not numbered from 1 on, one by one")
         for number in sorted(set(self.sentences) ^ tests):
             found.append(f"{number}: a promise without a test, or a test without a promise")

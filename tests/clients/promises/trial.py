@@ -67,9 +67,9 @@ class Trial:
         for trial in list(Trial.running):
             trial.end()
 
-    def server(self, module=True):
+    def server(self, module=True, master=None):
         assert not Trial.are_stopped
-        self.servers.append(Server(module))
+        self.servers.append(Server(module, master))
         return self.servers[-1]
 
     def worker(self, server, language=None):

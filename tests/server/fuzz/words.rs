@@ -34,9 +34,9 @@ const NUMBERS: [&str; 24] = [
     "01",
     "-0",
 ];
-const OPTIONS: [&str; 15] = [
-    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "SESSION", "MAXQUEUE", "FORCE",
-    "GRACE", "MATCH", "COUNT", "ALL", "NX", "BLOCK\0",
+const OPTIONS: [&str; 16] = [
+    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "SESSION", "MAXQUEUE", "REPLICAS",
+    "FORCE", "GRACE", "MATCH", "COUNT", "ALL", "NX", "BLOCK\0",
 ];
 /// Of shares that others write: points in time, and what lies beyond all of them.
 const SCORES: [&str; 8] = [

@@ -3,7 +3,7 @@
 
 use super::*;
 
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 34] = [
     "lock_acquired_total",
     "lock_acquired_after_wait_total",
     "lock_busy_total",
@@ -19,6 +19,9 @@ const FIELDS: [&str; 28] = [
     "lock_held",
     "lock_deadlocks_total",
     "lock_undelivered_total",
+    "lock_unacknowledged_total",
+    "lock_replicated_total",
+    "lock_replicas_refused_total",
     "lock_guard_total",
     "lock_guard_refused_total",
     "lock_unclaimed_total",
@@ -32,6 +35,9 @@ const FIELDS: [&str; 28] = [
     "lock_wait_usec_p50",
     "lock_wait_usec_p99",
     "lock_wait_usec_p999",
+    "lock_replica_usec_p50",
+    "lock_replica_usec_p99",
+    "lock_replica_usec_p999",
 ];
 
 #[test]

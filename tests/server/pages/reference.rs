@@ -32,7 +32,8 @@ fn the_page_on_metrics_has_each_field_of_info_lock() {
     assert!(counters.len() > 25, "{counters:?}");
     for name in counters {
         // The percentiles after the first are named by their ends.
-        let short = name.trim_start_matches("lock_wait_usec");
+        let short =
+            name.trim_start_matches("lock_wait_usec").trim_start_matches("lock_replica_usec");
         assert!(
             page.contains(&format!("`{short}`")) || page.contains(&format!("`{name}`")),
             "{name}"

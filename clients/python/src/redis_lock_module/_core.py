@@ -9,8 +9,8 @@ from typing import Any, Awaitable, Callable, Concatenate, ParamSpec, TypeVar
 from redis.exceptions import ConnectionError, RedisClusterException, RedisError, ResponseError, TimeoutError
 
 from . import _native, _plain
-from ._errors import (ENDS_A_WAIT, IS_ABOUT_SOMETHING_ELSE, MAY_NOT_LISTEN, ModuleMissingError, greatest_lease,
-                      is_of_another_type, is_unknown_word, may_not_block, misses_the_module, says,
+from ._errors import (ENDS_A_WAIT, IS_ABOUT_SOMETHING_ELSE, MAY_HAVE_CHANGED, MAY_NOT_LISTEN, ModuleMissingError,
+                      greatest_lease, is_of_another_type, is_unknown_word, may_not_block, misses_the_module, says,
                       uses_all_connections)
 from ._link import Line, Link
 from ._options import milliseconds
@@ -105,7 +105,7 @@ class Core:
             request.left = await _plain.set_if_free(self.link, self.spelling, request.owner, request.ttl)
         except (ConnectionError, TimeoutError, ResponseError) as error:
             if isinstance(error, ResponseError) or uses_all_connections(error):  # it changes nothing
-                request.left = sent_before
+                request.left = sent_before or says(error, *MAY_HAVE_CHANGED)
                 raise
             # With the client's own retries, or its own error: whether it is held is found out then.
             return Grant(asked, None) if await is_held_already() else None
@@ -146,10 +146,10 @@ class Core:
     async def _ask(self, request: Request, words: Words) -> Grant | None:
         asked, left_before, request.left = time.monotonic(), request.left, True
         try:
-            reply = await self.link.ask(words)
+            reply = await (self.link.ask_beside(words) if self.spelling.replicas else self.link.ask(words))
         except RedisError as error:
             if isinstance(error, ResponseError) or misses_the_module(error):
-                request.left = left_before  # a refusal changes nothing
+                request.left = left_before or says(error, *MAY_HAVE_CHANGED)  # another refusal changes nothing
             raise
         request.left = bool(reply)
         return Grant(asked, reply) if reply else None
@@ -172,7 +172,7 @@ class Core:
                 raise  # nothing was sent: no connection is to be had
             return _AGAIN
         except ResponseError as error:
-            request.left = left_before
+            request.left = left_before or says(error, *MAY_HAVE_CHANGED)
             if says(error, *ENDS_A_WAIT):
                 return _AGAIN
             raise
@@ -213,7 +213,7 @@ class Core:
                         continue
                     raise
                 if reply and reply > 0:
-                    return Grant(asked, reply)
+                    return await self._confirm(request) if self.spelling.replicas else Grant(asked, reply)
                 if request.is_over():
                     if request.left:
                         await link.ask(self.spelling.release(request.owner))
@@ -228,6 +228,10 @@ class Core:
         finally:
             if ear and number:
                 ear.leave(number)
+
+    async def _confirm(self, request: Request) -> Grant | None:
+        """A place is granted before replicas acknowledge it. The same owner's next request waits for them."""
+        return await self._ask(request, self.spelling.acquire(request.owner, request.ttl))
 
     # To give up
 

@@ -11,6 +11,8 @@ from redis.exceptions import ConnectionError, LockError, MaxConnectionsError, Re
 ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
 # The owner has another request that waits, or shares the lock: a release would end that.
 IS_ABOUT_SOMETHING_ELSE = ("REPLACED", "ONEWAIT", "NOUPGRADE")
+# What a failed acquire or renewal may have changed all the same: too few replicas have acknowledged it.
+MAY_HAVE_CHANGED = ("NOREPLICAS",)
 DEADLOCK = ("DEADLOCK", "TOOCOMPLEX")
 MAY_NOT_LISTEN = ("NOPERM", "CROSSSLOT")
 _IS_ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")

@@ -12,7 +12,7 @@ from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
 from . import _options
 from ._core import Core
-from ._errors import ENDS_A_WAIT, NotOwner, says
+from ._errors import ENDS_A_WAIT, MAY_HAVE_CHANGED, NotOwner, says
 from ._options import milliseconds
 from ._process import process
 from ._server import Latest
@@ -192,7 +192,8 @@ class HoldBase(Generic[Event]):
         try:
             held = not life.is_over() and await self._core.renew(self._token, ttl)
         except BaseException as error:
-            if isinstance(error, ResponseError) and not says(error, *ENDS_A_WAIT):  # which may answer a second question
+            # Those of ENDS_A_WAIT may answer a second question.
+            if isinstance(error, ResponseError) and not says(error, *ENDS_A_WAIT, *MAY_HAVE_CHANGED):
                 life.ends = max(before, life.ends)
             elif life.ends < before:
                 self._renewed(asked, seconds)

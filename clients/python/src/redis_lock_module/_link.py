@@ -49,6 +49,18 @@ class Line:
         reply = self.connection.read_response(disable_decoding=raw)
         return await reply if self._way.is_async else reply
 
+    async def say_both(self, *commands: Words) -> list[Any]:
+        """In one pipeline. An error of the server's is a reply."""
+        replies: list[Any] = []
+        await self._done(self.connection.send_packed_command(self.connection.pack_commands(commands)))
+        for _ in commands:
+            try:
+                reply = self.connection.read_response()
+                replies.append(await reply if self._way.is_async else reply)
+            except ResponseError as error:
+                replies.append(error)
+        return replies
+
     async def send(self, *words: Any) -> None:
         await self._done(self.connection.send_command(*words, check_health=False))
 
@@ -174,6 +186,10 @@ class Link:
             except (ConnectionError, TimeoutError):
                 await self._find()  # with the client's own patience, or its own error
         return await self.told_once(talk), True
+
+    async def ask_beside(self, words: Words) -> Any:
+        """By a connection of its own, also where the client has one for all: for what waits for replicas."""
+        return (await self.told(lambda line: line.say(*words)))[0]
 
     async def _find(self) -> None:
         await self.ask(("EXISTS", self.key))

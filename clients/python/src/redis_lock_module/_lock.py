@@ -36,9 +36,10 @@ async def awaited(result: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256, typed=True)  # many objects are made with the same options
-def _checked(name: Names, shared: bool, limit: int | None, max_queue: int | None, timeout: Any, sleep: Any,
-             blocking: Any, blocking_timeout: Any, thread_local: Any, raise_on_release_error: Any, renew: Any,
-             renew_for: Any, queue: Any, require_module: Any, owner_prefix: Any) -> Spelling:
+def _checked(name: Names, shared: bool, limit: int | None, max_queue: int | None, replicas: int | None,
+             fair: str | None, per: int | None, timeout: Any, sleep: Any, blocking: Any, blocking_timeout: Any,
+             thread_local: Any, raise_on_release_error: Any, renew: Any, renew_for: Any, queue: Any,
+             require_module: Any, owner_prefix: Any) -> Spelling:
     _options.optional(_options.span, "timeout", timeout)
     _options.pause("sleep", sleep)
     _options.flag("blocking", blocking)
@@ -49,8 +50,9 @@ def _checked(name: Names, shared: bool, limit: int | None, max_queue: int | None
     _options.optional(_options.span, "renew_for", renew_for)
     _options.optional(_options.flag, "queue", queue)
     _options.flag("require_module", require_module)
-    _options.owner_prefix(owner_prefix)
-    return Spelling(name, shared, limit, max_queue)
+    spelling = Spelling(name, shared, limit, max_queue, replicas, fair, per)
+    _options.owner_prefix(owner_prefix, fair)
+    return spelling
 
 
 class LockBase(Generic[Client, Event]):
@@ -89,6 +91,12 @@ class LockBase(Generic[Client, Event]):
 
     ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
+    ``replicas``: acquired, and renewed, only if so many replicas have acknowledged it; otherwise ResponseError
+    (``NOREPLICAS``). Without the module by WAIT, for a second at most.
+
+    ``fair``: with ``limit``, the group of the request (a tenant, say): the group that holds the fewest is served next. It
+    precedes the owner. ``per``: and a group holds at most so many.
+
     ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
 
     ``with lock as hold`` and ``hold = lock.hold()`` (``async with``, ``await``) give a Hold, with the fencing token and
@@ -108,12 +116,14 @@ class LockBase(Generic[Client, Event]):
                  raise_on_release_error: bool = True, *, shared: bool = False, limit: int | None = None,
                  renew: bool | None = None, renew_for: float | None = None,
                  on_lost: Callable[[], object] | None = None, queue: bool | None = None, require_module: bool = False,
-                 max_queue: int | None = None, owner_prefix: str | None = None) -> None:
+                 max_queue: int | None = None, owner_prefix: str | None = None, replicas: int | None = None,
+                 fair: str | None = None, per: int | None = None) -> None:
         # Not theirs: it would register scripts.
         self._link = self._link_class(redis, name)
         _options.function("on_lost", on_lost)
-        options: Any = (name, shared, limit, max_queue, timeout, sleep, blocking, blocking_timeout, thread_local,
-                        raise_on_release_error, renew, renew_for, queue, require_module, owner_prefix)
+        options: Any = (name, shared, limit, max_queue, replicas, fair, per, timeout, sleep, blocking,
+                        blocking_timeout, thread_local, raise_on_release_error, renew, renew_for, queue,
+                        require_module, owner_prefix)
         spelling = None
         with suppress(TypeError):  # of a list, which has no hash; or of nonsense, which is refused in words below
             spelling = _checked(*options)
@@ -202,6 +212,7 @@ class LockBase(Generic[Client, Event]):
             "blocking_timeout", self.blocking_timeout if blocking_timeout is None else blocking_timeout)
         owner = (fresh_owner(self.owner_prefix) if token is None
                  else _options.owner(self.redis.get_encoder().encode(token)))
+        owner = _options.owner(self._core.spelling.of_its_group(owner))
         return Request(owner, token is not None, self._held_for(),
                        _options.pause("sleep", self.sleep if sleep is None else sleep), patience if blocking else 0,
                        self._link.new_bell())

@@ -18,7 +18,8 @@ async def release(link: Link, spelling: Spelling, owner: bytes) -> tuple[bool, b
 
 
 async def renew(link: Link, spelling: Spelling, owner: bytes, ttl: int) -> bool:
-    return bool(await link.ask(spelling.renew(owner, ttl)) == 1)
+    words = spelling.renew(owner, ttl)
+    return bool(await (link.ask_beside(words) if spelling.replicas else link.ask(words)) == 1)
 
 
 async def remaining(link: Link, spelling: Spelling, owner: bytes) -> int | None:

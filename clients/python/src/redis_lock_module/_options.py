@@ -70,7 +70,7 @@ def function(name: str, value: Any) -> Any:
 
 
 # An owner is a prefix, a colon and a uuid, which is 36 characters long.
-_LONGEST_OWNER, _LONGEST_PREFIX = 1024, 1024 - 37
+_LONGEST_OWNER, _LONGEST_PREFIX, _LONGEST_GROUP = 1024, 1024 - 37, 512
 
 
 def owner(encoded: bytes) -> bytes:
@@ -81,14 +81,25 @@ def owner(encoded: bytes) -> bytes:
     return encoded
 
 
-def owner_prefix(value: Any) -> str | None:
+def owner_prefix(value: Any, group: Any = None) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
         raise TypeError(f"owner_prefix must be str, not {value!r}")
-    if not 1 <= len(value.encode()) <= _LONGEST_PREFIX:
-        raise ValueError(f"owner_prefix must be 1 to {_LONGEST_PREFIX} bytes")
+    longest = _LONGEST_PREFIX - (0 if group is None else len(f"{group}:".encode()))
+    if not 1 <= len(value.encode()) <= longest:
+        raise ValueError(f"owner_prefix must be 1 to {longest} bytes" + (", after the group" if group else ""))
     return value
+
+
+def group(value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise TypeError(f"fair must be str, the name of a group, not {value!r}")
+    if not 1 <= len(value.encode()) <= _LONGEST_GROUP or ":" in value:
+        raise ValueError(f"fair must be 1 to {_LONGEST_GROUP} bytes without a colon, which ends the group in an owner, "
+                         f"not {value!r}")
 
 
 def names(value: Any) -> tuple[Any, ...]:

@@ -23,13 +23,36 @@ return redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3))
 """
 
 
+_REPLICAS_TAKE = 1000  # milliseconds at most, as by default with the module
+
+
+async def _say(line: Line, replicas: int | None, *words: Any) -> Any:
+    """What changes the key, and waits for so many replicas to have acknowledged that."""
+    if replicas is None:
+        return await line.say(*words)
+    reply, count = await line.say_both(words, ("WAIT", replicas, _REPLICAS_TAKE))
+    if isinstance(reply, Exception):
+        raise reply
+    if reply:
+        _check(replicas, count)
+    return reply
+
+
+def _check(replicas: int, count: Any) -> None:
+    if isinstance(count, Exception):  # a user, or a server, that may not WAIT
+        raise ResponseError(f"NOREPLICAS WAIT is refused: {count}") from count
+    if count < replicas:
+        raise ResponseError(f"NOREPLICAS {count} of {replicas} replicas have acknowledged it within "
+                            f"{_REPLICAS_TAKE} milliseconds")
+
+
 async def set_if_free(link: Link, spelling: Spelling, owner: bytes, ttl: int) -> bool:
     words = "SET", spelling.name, owner, "NX", "PX", ttl
-    return bool(await link.told_once(lambda line: line.say(*words), crowded_for=0))
+    return bool(await link.told_once(lambda line: _say(line, spelling.replicas, *words), crowded_for=0))
 
 
 async def renew(link: Link, spelling: Spelling, owner: bytes, ttl: int) -> bool:
-    return bool((await _if_owner(link, spelling, owner, "PEXPIRE", ttl))[0])
+    return bool((await _if_owner(link, spelling, owner, "PEXPIRE", ttl, replicas=spelling.replicas))[0])
 
 
 async def release(link: Link, spelling: Spelling, owner: bytes) -> tuple[bool, bool]:
@@ -45,12 +68,13 @@ async def remaining(link: Link, spelling: Spelling, owner: bytes) -> int | None:
     return None if left in (None, -2) else max(left, 1) if left >= 0 else -1
 
 
-async def _if_owner(link: Link, spelling: Spelling, owner: bytes, verb: str, *words: Any) -> tuple[Any, bool]:
+async def _if_owner(link: Link, spelling: Spelling, owner: bytes, verb: str, *words: Any,
+                    replicas: int | None = None) -> tuple[Any, bool]:
     """The reply to a command on the key, None if another owner holds it; and whether that had to be said again."""
     key = spelling.name
     if link.server.runs_scripts:
         try:
-            return await link.told(lambda line: line.say("EVAL", _IF_OWNER, 1, key, owner, verb, *words))
+            return await link.told(lambda line: _say(line, replicas, "EVAL", _IF_OWNER, 1, key, owner, verb, *words))
         except ResponseError as error:
             if not misses_a_command(error):
                 raise
@@ -58,9 +82,12 @@ async def _if_owner(link: Link, spelling: Spelling, owner: bytes, verb: str, *wo
 
     async def by_watching(line: Line) -> Any:
         try:
-            return await _watch(line, key, owner, verb, key, *words)
+            reply = await _watch(line, key, owner, verb, key, *words)
         except NotOwner:
             return None
+        if replicas is not None and reply:
+            _check(replicas, await line.say("WAIT", replicas, _REPLICAS_TAKE))
+        return reply
 
     return await link.told(by_watching)
 

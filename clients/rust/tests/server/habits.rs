@@ -101,6 +101,21 @@ async fn who_has_an_inbox_is_told_and_asks_once_more() {
 }
 
 #[tokio::test]
+async fn a_place_is_kept_for_as_long_as_the_server_allows() {
+    let server = Server::start().await;
+    let () = server.say(&["CONFIG", "SET", "lock.max-place-ttl", "600"]).await;
+    let market = server.locks().await.lock(MARKET).lease(ms(60_000));
+    let hold = market.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { market.acquire().await });
+    server.wait_for_waiters(1).await;
+    let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+    eventually("it keeps its place", async || server.calls("lock.acquire").await > 4).await;
+    assert_eq!(server.waiters().await, 1);
+    hold.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn who_connects_in_one_call_is_told_too() {
     let server = Server::start().await;
     let market = server.locks().await.lock(MARKET).lease(ms(60_000));

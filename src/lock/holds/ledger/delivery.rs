@@ -4,7 +4,7 @@
 //! |---|---|
 //! | told | nothing: an owner that has been told may act on it |
 //! | offered to a request: its reply, or the claim of a place, may still tell the owner | told, when it has, or when another reply says the same; unheard, when the request has ended without that |
-//! | unheard | the hold is given back; or told, if another reply says so first |
+//! | unheard, or not acknowledged by enough replicas | the hold is given back; or told, if another reply says so first |
 //!
 //! A hold is offered to one request at a time: an owner waits by one, and not for a lock that it was granted and has not
 //! heard of.
@@ -13,7 +13,7 @@ use std::fmt;
 
 use crate::lock::words::Ticket;
 
-/// Whether an owner has been told of a grant, or may still be: the request that it is offered to, or one of two numbers
+/// Whether an owner has been told of a grant, or may still be: the request that it is offered to, or one of three numbers
 /// that are no ticket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Delivery(Ticket);
@@ -24,6 +24,9 @@ impl Delivery {
 
     /// No client knows, and none will.
     pub const UNHEARD: Self = Self(Ticket::MIN);
+
+    /// The same, because replicas have not acknowledged the grant in time.
+    pub const UNACKNOWLEDGED: Self = Self(Ticket::MAX - 1);
 
     /// This waiter or place may still tell the owner.
     pub fn by(request: Ticket) -> Self {
@@ -36,7 +39,11 @@ impl Delivery {
 
     /// Has no client been told, and is no request left that would tell one?
     pub fn is_unheard(self) -> bool {
-        self == Self::UNHEARD
+        self == Self::UNHEARD || self.is_unacknowledged()
+    }
+
+    pub fn is_unacknowledged(self) -> bool {
+        self == Self::UNACKNOWLEDGED
     }
 
     /// The request that may still tell the owner.

@@ -202,6 +202,8 @@ pub struct SimulatedKeys {
     asked: BTreeMap<*const Asker, &'static str>,
     /// No client can ask for anything now.
     pub keeps_back: bool,
+    /// How many writes each replica that is connected has acknowledged.
+    pub acknowledged: Vec<u64>,
     /// What the core should not have done.
     pub offences: Vec<String>,
     /// What others were told of.
@@ -234,6 +236,7 @@ impl SimulatedKeys {
             other_users: BTreeSet::new(),
             asked: BTreeMap::new(),
             keeps_back: false,
+            acknowledged: Vec::new(),
             offences: Vec::new(),
             mentioned: Vec::new(),
             visited: 0,
@@ -493,6 +496,10 @@ impl Keyspace for SimulatedKeys {
 
     fn denial(&mut self, ticket: Ticket, _: &[Name]) -> Option<Rc<str>> {
         self.barred.contains(&ticket).then(|| Rc::from("no"))
+    }
+
+    fn replicas(&mut self, _: Now) -> usize {
+        self.acknowledged.len()
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {

@@ -82,6 +82,7 @@ pub struct Happened {
 pub enum Told {
     Granted(Vec<u8>, Fence),
     TimedOut,
+    NoReplicas,
     Denied,
     SentAway,
     NoUpgrade,
@@ -93,6 +94,7 @@ impl From<WaitOutcome<'_>> for Told {
         match answer {
             WaitOutcome::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
             WaitOutcome::TimedOut => Self::TimedOut,
+            WaitOutcome::NoReplicas(_) => Self::NoReplicas,
             WaitOutcome::Denied(_) => Self::Denied,
             WaitOutcome::SentAway => Self::SentAway,
             WaitOutcome::NoUpgrade => Self::NoUpgrade,
@@ -113,6 +115,7 @@ pub struct Plea {
     /// Does the hold end with that?
     pub session: bool,
     pub max_queue: Option<u64>,
+    pub replicas: u8,
 }
 
 impl Plea {
@@ -126,6 +129,7 @@ impl Plea {
             client: 0,
             session: false,
             max_queue: None,
+            replicas: 0,
         }
     }
 
@@ -136,11 +140,13 @@ impl Plea {
                 owner: self.owner.as_bytes(),
                 mode: self.mode,
                 ttl: self.ttl,
+                spare: 0,
                 client: self.client,
                 session: self.session,
             },
             patience: self.patience,
             max_queue: self.max_queue,
+            replicas: self.replicas,
         }
     }
 }
@@ -189,6 +195,8 @@ pub struct Server {
     /// Connections that closed in this turn.
     lost: BTreeSet<u64>,
     touched: Vec<Name>,
+    /// How many writes have been taken out of the log.
+    logged: usize,
     happened: Happened,
     /// How many holds were lost, when that was last counted.
     lost_holds: u64,
@@ -223,6 +231,7 @@ impl Server {
             ending: Vec::new(),
             lost: BTreeSet::new(),
             touched: Vec::new(),
+            logged: 0,
             happened: Happened::default(),
             lost_holds: 0,
             clients: 0,
@@ -266,6 +275,7 @@ impl Server {
         self.add_up();
         let mut happened = std::mem::take(&mut self.happened);
         happened.writes = std::mem::take(&mut self.keys.log);
+        self.logged += happened.writes.len();
         self.keys.removed_at = None;
         happened.offences.append(&mut std::mem::take(&mut self.keys.offences));
         for write in &happened.writes {
@@ -338,6 +348,21 @@ impl Server {
         }
         self.after_a_command();
         acquired
+    }
+
+    /// `LOCK.RENEW` or `LOCK.MRENEW` with `REPLICAS`.
+    pub fn renew_and_wait(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
+        let request = plea.request();
+        let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let renewed = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.renew_and_wait(turn, &names, &request)
+        });
+        if let Ok(Acquired::Waiting(ticket)) = renewed {
+            let blocked = Blocked { client: plea.client, answer: None };
+            self.blocked.insert(ticket, blocked);
+        }
+        self.after_a_command();
+        renewed
     }
 
     /// One lock, alone, for a new connection.
@@ -567,6 +592,10 @@ impl Server {
     fn tick_as(&mut self, is_job: bool) {
         if !is_job {
             self.publish();
+            if self.locks.has_pending() {
+                let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
+                self.locks.waiting.pending.heard(sent, acknowledged);
+            }
         }
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.queues.note(name);
@@ -580,6 +609,17 @@ impl Server {
         self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
+    }
+
+    /// How many writes there have been.
+    pub fn sent(&self) -> u64 {
+        (self.logged + self.keys.log.len()).try_into().unwrap_or_default()
+    }
+
+    /// This replica acknowledges all of them, and the server hears it.
+    pub fn acknowledges(&mut self, replica: usize) {
+        self.keys.acknowledged[replica] = self.sent();
+        self.tick();
     }
 
     /// What a timer does, and a job doesn't.

@@ -93,6 +93,7 @@ impl Waits {
         self.change(ticket, |waiter| {
             (waiter.ttl, waiter.client, waiter.session) = (terms.ttl, terms.client, terms.session);
             (waiter.ends, waiter.tell) = (until.unwrap_or(FOREVER), tell);
+            waiter.replicas = request.replicas;
         });
         if was_place != is_place
             && let Some(waiter) = self.waiters.remove(ticket)

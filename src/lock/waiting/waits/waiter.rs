@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | `Waiting` | it is in the queue of each of its locks | any of the states below; its end |
 //! | `Granted` | the holds are written; its client is yet to be replied to | its reply; withdrawn; its end, which is confirmed one turn of the event loop later |
+//! | `Pending` | the holds are written; replicas have yet to acknowledge them | `Granted`, when enough have; `NoReplicas`; `TimedOut`, by CLIENT UNBLOCK; withdrawn; its end |
+//! | `NoReplicas` | too few replicas have acknowledged its grant in time | its reply; its end |
 //! | `TimedOut` | its time was up; it has left the queues | its reply; its end |
 //! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
 //! | `SentAway` | the server became a replica, or is being drained; it has left the queues | its reply; its end |
@@ -50,6 +52,8 @@ pub struct Waiter {
     pub state: State,
     /// Do the holds end when the connection closes?
     pub session: bool,
+    /// How many replicas have to acknowledge its grant before its client is replied to.
+    pub replicas: u8,
     /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
 }
@@ -98,8 +102,14 @@ impl Waiter {
             tell,
             state: State::Waiting,
             session: terms.session,
+            replicas: request.replicas,
             shut_out_by: 0,
         }
+    }
+
+    /// The same of one that is granted its locks at once, and waits for replicas.
+    pub fn granted(self) -> Self {
+        Self { state: State::Pending(0), ..self }
     }
 
     /// What makes it a place in the queue, if it is one.
@@ -152,7 +162,9 @@ impl Waiter {
 
     /// Has it ended without a grant, and has its client yet to be replied to?
     pub fn is_empty_handed(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Due)) && !self.has_not_ended() && !self.is_granted()
+        matches!(self.tell, Tell::Client(Reply::Due))
+            && !self.has_not_ended()
+            && !self.state.is_grant()
     }
 
     /// Has it stopped waiting, or is its time up?
@@ -172,7 +184,8 @@ impl Waiter {
 
     /// The terms of the holds that it is granted, with this ttl.
     pub fn terms<'a>(&self, owner: &'a [u8], ttl: Ms) -> Terms<'a> {
-        Terms { owner, mode: self.mode, ttl, client: self.client, session: self.session }
+        let (client, session) = (self.client, self.session);
+        Terms { owner, mode: self.mode, ttl, spare: 0, client, session }
     }
 }
 
@@ -182,6 +195,10 @@ pub enum State {
     Waiting,
     /// It has been granted the locks, by this fencing token.
     Granted(Fence),
+    /// The same, and replicas have yet to acknowledge it.
+    Pending(Fence),
+    /// So many have not in time.
+    NoReplicas(u8),
     TimedOut,
     Denied,
     SentAway,
@@ -189,6 +206,13 @@ pub enum State {
     NoUpgrade,
     /// A place that has not claimed its grant in time: it is not in its queues.
     Asleep,
+}
+
+impl State {
+    /// Has it been granted its locks?
+    pub fn is_grant(self) -> bool {
+        matches!(self, Self::Granted(_) | Self::Pending(_))
+    }
 }
 
 /// The reply to a waiter's client.
@@ -200,6 +224,8 @@ pub enum WaitOutcome<'a> {
         fence: Fence,
     },
     TimedOut,
+    /// Too few replicas have acknowledged its grant in time: so many were wanted.
+    NoReplicas(u8),
     /// Its user has lost the right to the locks; with the server's error.
     Denied(&'a str),
     SentAway,

@@ -430,7 +430,11 @@ impl Watch {
                     self.counts.ended_upgrades += 1;
                     blocked.least > now && self.may_be_upgrade(&blocked)
                 }
-                State::Denied | State::Waiting | State::Asleep => false,
+                State::Denied
+                | State::Waiting
+                | State::Asleep
+                | State::Pending(_)
+                | State::NoReplicas(_) => false,
             };
             ensure(is_right, || format!("{state:?} at {now}: {blocked:?}"))?;
         }

@@ -1,0 +1,429 @@
+//! Grants that their owners hear of when replicas have acknowledged them.
+
+use super::*;
+
+use crate::lock::{Left, Limits};
+
+/// For so long is a grant written beyond its ttl.
+const SPARE: Ms = Limits::DEFAULT.replica_timeout;
+
+fn replicated(owner: Owner, replicas: u8) -> Plea {
+    Plea { replicas, ..alone(owner) }
+}
+
+/// One that has so many replicas.
+fn server_with(replicas: usize) -> Server {
+    let mut server = server();
+    server.keys.acknowledged = vec![0; replicas];
+    server
+}
+
+/// `ann` has been granted the lock, and waits for the only replica.
+fn pending() -> (Server, Ticket) {
+    let mut server = server_with(1);
+    let ann = pends(&mut server, replicated("ann", 1));
+    (server, ann)
+}
+
+fn pends(server: &mut Server, plea: Plea) -> Ticket {
+    match server.asks(&[LOCK], plea) {
+        Ok(Acquired::Waiting(ticket)) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What these requests were told, if anything.
+fn told_to(server: &Server, ticket: Ticket) -> Option<Told> {
+    server.told.get(&ticket).cloned()
+}
+
+#[test]
+fn an_owner_hears_of_its_grant_when_as_many_replicas_as_it_wants_have_acknowledged_it() {
+    let mut server = server_with(3);
+    let ann = pends(&mut server, replicated("ann", 2));
+    assert_eq!(server.holder(), held("ann", 100 + SPARE));
+    server.at(5);
+    server.acknowledges(0);
+    server.at(7);
+    assert_eq!(told_to(&server, ann), None);
+    server.acknowledges(2);
+    server.at(7);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holder(), held("ann", 107));
+    let found = server.check(LOCK, "ann").unwrap();
+    assert!(found.is_some());
+    assert_eq!(server.locks.counts().replicated, 1);
+}
+
+#[test]
+fn what_a_replica_had_before_the_grant_was_sent_to_it_counts_for_nothing() {
+    let mut server = server_with(1);
+    server.takes(&[OTHER], alone("ben"));
+    let ann = pends(&mut server, replicated("ann", 1));
+    server.keys.acknowledged[0] = server.sent() - 1;
+    server.at(1);
+    server.tick();
+    server.at(2);
+    assert_eq!(told_to(&server, ann), None);
+    server.acknowledges(0);
+    server.at(3);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn of_several_each_is_told_when_its_own_is_acknowledged() {
+    let mut server = server_with(1);
+    let ann = pends(&mut server, replicated("ann", 1));
+    server.at(1);
+    let sent = server.sent();
+    let client = server.connect();
+    let plea = Plea { client, ..replicated("ben", 1) };
+    let Ok(Acquired::Waiting(ben)) = server.acquire_all(&[OTHER], plea) else { panic!() };
+    server.at(2);
+    server.keys.acknowledged[0] = sent;
+    server.tick();
+    server.at(3);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(told_to(&server, ben), None);
+    server.acknowledges(0);
+    server.at(4);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn with_too_few_replicas_a_try_is_refused_and_nothing_is_written() {
+    let mut server = server_with(1);
+    let refused = server.asks(&[LOCK], replicated("ann", 2));
+    assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 2, connected: 1 }));
+    assert_eq!(written(&mut server), []);
+    // Also if it could not have the lock anyway.
+    server.gets("ben", 100);
+    let refused = server.asks(&[LOCK], replicated("ann", 2));
+    assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 2, connected: 1 }));
+    assert_eq!(server.asks(&[LOCK], replicated("ann", 1)), Ok(Acquired::Busy));
+}
+
+#[test]
+fn one_that_waits_waits_for_replicas_too_and_holds_its_position() {
+    let mut server = server_with(0);
+    let ann = server.queues(&[LOCK], replicated("ann", 1));
+    let ben = server.waits("ben", 100);
+    server.at(500);
+    assert_eq!((server.holder(), server.queue(LOCK)), (None, vec![ann, ben]));
+    server.keys.acknowledged.push(0);
+    server.at(520);
+    assert_eq!(server.queue(LOCK), [ben]);
+    server.acknowledges(0);
+    server.at(520);
+    assert!(server.was_granted(ann).is_some());
+    server.release(LOCK, "ann").unwrap();
+    server.at(521);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_grant_that_is_not_acknowledged_in_time_is_taken_back_and_the_next_is_served() {
+    let (mut server, ann) = pending();
+    let ben = server.waits("ben", 50);
+    server.at(SPARE - 1);
+    assert_eq!((told_to(&server, ann), told_to(&server, ben)), (None, None));
+    server.at(SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", SPARE + 50));
+    let (line, _) = server.losses(9).pop().unwrap();
+    assert_eq!(line.reason, Reason::Unacknowledged);
+    let counts = server.locks.counts();
+    assert_eq!((counts.unacknowledged, counts.replicas_refused, counts.replicated), (1, 1, 0));
+    // What comes now comes too late.
+    server.acknowledges(0);
+    server.at(SPARE + 1);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+}
+
+#[test]
+fn a_lock_that_is_handed_on_is_told_when_it_is_acknowledged() {
+    let mut server = server_with(1);
+    server.gets("ann", 100);
+    let ben = server.queues(&[LOCK], replicated("ben", 1));
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", 100 + SPARE));
+    server.at(3);
+    assert_eq!(told_to(&server, ben), None);
+    server.acknowledges(0);
+    server.at(3);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", 103));
+}
+
+#[test]
+fn until_it_is_told_the_lock_is_its_owner_s_to_all_others_and_not_to_itself() {
+    let (mut server, _) = pending();
+    assert_eq!(server.check(LOCK, "ann"), Ok(None));
+    assert_eq!(server.guard(LOCK, "ann"), Ok(false));
+    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
+    assert_eq!(server.asks(&[LOCK], alone("ben")), Ok(Acquired::Busy));
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
+    let report = server.report(LOCK).unwrap().unwrap();
+    assert_eq!(report.holders[0].pending, Some(1));
+    let of_others = server.asks(&[LOCK, OTHER], replicated("ann", 1));
+    assert!(matches!(of_others, Err(Refusal::Unheard(_))), "{of_others:?}");
+    let alone_now = server.asks(&[OTHER], alone("ann"));
+    assert!(matches!(alone_now, Ok(Acquired::Held(_))));
+}
+
+/// The end of a pending grant otherwise than by replicas: what the client is told, if it lives.
+#[test]
+fn a_grant_that_ends_before_it_is_told_is_passed_on() {
+    let ways: [(&str, Fate, Option<Told>); 8] = [
+        (
+            "released",
+            |server, _| assert_eq!(server.release(LOCK, "ann"), Ok(false)),
+            Some(Told::TimedOut),
+        ),
+        ("its client dies", |server, ann| server.kill(ann), None),
+        ("its client is unblocked", |server, ann| server.unblock(ann), Some(Told::TimedOut)),
+        ("unblocked by an error", |server, ann| server.unblock_by_error(ann), None),
+        (
+            "broken",
+            |server, _| assert_eq!(server.break_holds(LOCK, false), Ok(1)),
+            Some(Told::TimedOut),
+        ),
+        ("deleted", |server, _| server.del(LOCK), Some(Told::TimedOut)),
+        ("flushed", |server, _| server.foreign(Write::Flush(None)), Some(Told::TimedOut)),
+        (
+            "overwritten",
+            |server, _| server.set(LOCK, token("eve", Some(START + 1))),
+            Some(Told::TimedOut),
+        ),
+    ];
+    for (way, fate, says) in ways {
+        let (mut server, ann) = pending();
+        let ben = server.waits("ben", 50);
+        server.at(1);
+        fate(&mut server, ann);
+        server.at(10);
+        server.acknowledges(0);
+        server.at(20);
+        assert_eq!(told_to(&server, ann).is_some(), says.is_some(), "{way}");
+        if let Some(says) = says {
+            assert_eq!(told_to(&server, ann), Some(says), "{way}");
+        }
+        assert!(server.was_granted(ben).is_some(), "{way}");
+        server.release(LOCK, "ben").unwrap();
+        server.at(30);
+        assert_eq!(server.locks.remembered().tasks, 0, "{way}");
+        assert!(server.locks.is_idle(), "{way}");
+    }
+}
+
+#[test]
+fn who_waits_for_replicas_of_a_server_that_becomes_one_is_sent_away() {
+    for closes in [false, true] {
+        let (mut server, ann) = pending();
+        server.demote(closes);
+        server.turn();
+        let told = told_to(&server, ann);
+        assert_eq!(told, (!closes).then_some(Told::SentAway));
+        assert!(!server.locks.has_pending());
+    }
+}
+
+#[test]
+fn an_owner_that_asks_again_joins_its_grant_and_the_larger_number_of_replicas_counts() {
+    let mut server = server_with(2);
+    let first = pends(&mut server, replicated("ann", 1));
+    server.at(10);
+    let again = pends(&mut server, Plea { ttl: 300, ..replicated("ann", 2) });
+    server.at(11);
+    assert_eq!(told_to(&server, first), Some(Told::Replaced));
+    server.acknowledges(0);
+    server.at(12);
+    assert_eq!(told_to(&server, again), None);
+    server.acknowledges(1);
+    server.at(13);
+    assert!(server.was_granted(again).is_some());
+    assert_eq!(server.holder(), held("ann", 312));
+    // Its time is that of the first: nobody holds a lock by asking alone.
+    let (mut server, _) = pending();
+    server.at(SPARE - 10);
+    let again = pends(&mut server, replicated("ann", 1));
+    server.at(SPARE);
+    assert_eq!(told_to(&server, again), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_holder_s_retry_that_replicas_don_t_acknowledge_costs_it_nothing() {
+    let mut server = server_with(1);
+    let fence = server.gets("ann", 3000);
+    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    assert!(server.check(LOCK, "ann").unwrap().is_some());
+    server.at(SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), held("ann", 3000));
+    let ann = pends(&mut server, replicated("ann", 1));
+    server.at(SPARE + 1);
+    server.acknowledges(0);
+    server.at(SPARE + 2);
+    assert_eq!(server.was_granted(ann), Some(fence));
+    assert_eq!(server.holder(), held("ann", 3000));
+}
+
+#[test]
+fn an_upgrade_that_replicas_don_t_acknowledge_stays() {
+    let mut server = server_with(1);
+    server.takes(&[LOCK], Plea { ttl: 3000, ..sharing("ann") });
+    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    server.at(SPARE + 1);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), held("ann", 3000));
+}
+
+#[test]
+fn shares_wait_for_replicas_each_by_itself() {
+    let mut server = server_with(1);
+    let ann = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ann", 1) });
+    server.at(1);
+    server.acknowledges(0);
+    server.at(2);
+    let ben = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ben", 1) });
+    server.at(3);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holders_of(LOCK), all([("ann", 101), ("ben", 102 + SPARE)]));
+    server.at(2 + SPARE);
+    assert_eq!(told_to(&server, ben), Some(Told::NoReplicas));
+    assert_eq!(server.holders_of(LOCK), []);
+}
+
+#[test]
+fn a_request_for_several_locks_is_told_of_all_or_loses_those_that_are_new() {
+    let mut server = server_with(1);
+    server.takes(&[OTHER], Plea { ttl: 5000, ..alone("ann") });
+    let plea = replicated("ann", 1);
+    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
+    server.at(SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), None);
+    assert_eq!(server.holders_of(OTHER), all([("ann", 5000)]));
+    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
+    server.at(SPARE + 1);
+    server.acknowledges(0);
+    server.at(SPARE + 1);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holder(), held("ann", SPARE + 101));
+}
+
+#[test]
+fn one_whose_end_can_t_be_written_is_told_all_the_same_and_keeps_the_later_end() {
+    let (mut server, ann) = pending();
+    server.at(1);
+    server.keys.paused = true;
+    server.acknowledges(0);
+    server.at(2);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holder(), held("ann", 100 + SPARE));
+}
+
+/// `ann` renews its hold, which ends at 500, for so long.
+fn renews(server: &mut Server, ttl: Ms) -> Ticket {
+    let client = server.connect();
+    match server.renew_and_wait(&[LOCK], Plea { ttl, client, ..replicated("ann", 1) }) {
+        Ok(Acquired::Waiting(ticket)) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn left(ms: Ms) -> Result<Option<Left>, NotALock> {
+    Ok(Some(Left::Ms(ms)))
+}
+
+#[test]
+fn a_renewal_is_known_when_replicas_have_acknowledged_it() {
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let ann = renews(&mut server, 5000);
+    assert_eq!((server.holder(), server.check(LOCK, "ann")), (held("ann", 5000), left(500)));
+    server.at(10);
+    assert_eq!(server.check(LOCK, "ann"), left(490));
+    server.acknowledges(0);
+    server.at(11);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.check(LOCK, "ann"), left(4989));
+}
+
+#[test]
+fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
+    for (ttl, before) in [(5000, 1500), (200, 5000)] {
+        let mut server = server_with(1);
+        server.gets("ann", before);
+        let ann = renews(&mut server, ttl + SPARE);
+        server.at(SPARE);
+        assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+        assert_eq!(server.holder(), held("ann", before));
+        assert_eq!(server.check(LOCK, "ann"), left(before - SPARE));
+    }
+    // Its old end has passed meanwhile: until now it was held.
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let ann = renews(&mut server, 5000);
+    let ben = server.waits("ben", 50);
+    server.at(SPARE - 1);
+    assert_eq!((server.holder(), told_to(&server, ben)), (held("ann", 5000), None));
+    server.at(SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_renewal_with_too_few_replicas_changes_nothing_and_one_that_is_too_late_says_so() {
+    let mut server = server_with(0);
+    server.gets("ann", 500);
+    let plea = Plea { ttl: 5000, ..replicated("ann", 1) };
+    let refused = server.renew_and_wait(&[LOCK], plea);
+    assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 1, connected: 0 }));
+    assert_eq!(server.holder(), held("ann", 500));
+    let late = server.renew_and_wait(&[LOCK], Plea { owner: "ben", ..plea });
+    assert_eq!(late, Ok(Acquired::Busy));
+}
+
+#[test]
+fn of_two_renewals_each_counts_when_it_is_acknowledged() {
+    let mut server = server_with(1);
+    server.gets("ann", 4000);
+    let first = renews(&mut server, 5000);
+    server.at(1);
+    let sent = server.sent();
+    let second = renews(&mut server, 6000);
+    server.at(2);
+    server.keys.acknowledged[0] = sent;
+    server.tick();
+    server.at(3);
+    assert!(server.was_granted(first).is_some());
+    assert_eq!(server.check(LOCK, "ann"), left(4997));
+    server.at(1 + SPARE);
+    assert_eq!(told_to(&server, second), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), held("ann", 5000));
+}
+
+#[test]
+fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
+    for (fate, says) in [
+        (Server::kill as Fate, None),
+        (Server::unblock, Some(Told::NoReplicas)),
+        (|server: &mut Server, _| _ = server.release(LOCK, "ann").unwrap(), Some(Told::TimedOut)),
+    ] {
+        let mut server = server_with(1);
+        server.gets("ann", 500);
+        let ann = renews(&mut server, 5000);
+        server.at(1);
+        fate(&mut server, ann);
+        server.at(2);
+        assert_eq!(told_to(&server, ann), says);
+        let lasts = says != Some(Told::TimedOut);
+        assert_eq!(server.holder(), held("ann", 5000).filter(|_| lasts));
+        server.release(LOCK, "ann").unwrap();
+        server.at(3);
+        assert!(server.locks.is_idle());
+    }
+}

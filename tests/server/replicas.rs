@@ -1,0 +1,241 @@
+//! `REPLICAS n`: an owner hears of its grant when n replicas have it.
+
+use crate::support::*;
+use std::thread;
+
+/// A short time to wait for replicas that don't answer.
+const SHORT: u64 = 200;
+
+/// A master with so many replicas, all of them in sync, which have a long time to answer.
+fn with_replicas(count: usize) -> (Server, Vec<Server>) {
+    let master = Server::start();
+    master.client().timeout(LONG);
+    let replicas = (0..count).map(|_| master.replica()).collect();
+    // A replica knows that it is in sync before its master does.
+    eventually("the replicas are online", || {
+        cmd!(master.client(), "INFO", "replication").text().matches("state=online").count() == count
+    });
+    (master, replicas)
+}
+
+impl Client {
+    #[track_caller]
+    fn timeout(&mut self, ms: u64) {
+        assert_eq!(cmd!(self, "CONFIG", "SET", "lock.replica-timeout", ms), "OK");
+    }
+
+    #[track_caller]
+    fn gets(&mut self, key: &str, owner: &str, replicas: usize) -> i64 {
+        cmd!(self, "LOCK.ACQUIRE", key, owner, LONG, "REPLICAS", replicas).fence()
+    }
+}
+
+#[test]
+fn what_an_owner_hears_of_its_replica_has() {
+    let (master, replicas) = with_replicas(1);
+    let (mut client, mut there) = (master.client(), replicas[0].client());
+    for round in 0..50 {
+        let (key, owner) = (format!("k{round}"), format!("o{round}"));
+        client.gets(&key, &owner, 1);
+        // Not in a moment: now.
+        assert_eq!(cmd!(there, "GET", &key), owner);
+        client.assert_ttl(&key, LONG);
+    }
+    let waiter = args!["LOCK.ACQUIRE", "k1", "w", LONG, "BLOCK", 0, "REPLICAS", 1];
+    let mut waiter = master.waiter(&waiter);
+    client.release("k1", "o1");
+    waiter.answer().fence();
+    assert_eq!(cmd!(there, "GET", "k1"), "w");
+    assert_eq!(client.info("lock")["lock_replicated_total"], "51");
+}
+
+#[test]
+fn with_too_few_replicas_nothing_is_written_and_who_waits_waits_on() {
+    let (master, _replicas) = with_replicas(1);
+    let mut client = master.client();
+    let asks = |options: &str| words(&format!("LOCK.ACQUIRE k a {LONG} {options}"));
+    assert_eq!(
+        client.run(&asks("REPLICAS 2")),
+        Value::Error("NOREPLICAS lock needs 2 replicas, and 1 are connected".into())
+    );
+    cmd!(client, "CONFIG", "SET", "lock.replicas", 2);
+    assert!(client.run(&asks("")).is_error("NOREPLICAS lock"));
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    let mut waiter = master.waiter(&asks("BLOCK 0"));
+    assert!(waiter.no_answer_yet());
+    let _second = master.replica();
+    waiter.answer().fence();
+    client.run(&asks("REPLICAS 0")).fence();
+}
+
+#[test]
+fn where_no_reply_can_wait_replicas_are_refused_before_anything_is_written() {
+    let (master, _replicas) = with_replicas(1);
+    let mut client = master.client();
+    let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1];
+    let answers = client.transaction(std::slice::from_ref(&ask));
+    assert!(answers[0].is_error("ERR REPLICAS is not allowed"), "{answers:?}");
+    let script = "return redis.pcall('LOCK.ACQUIRE', KEYS[1], 'a', 1000, 'REPLICAS', 1)";
+    assert!(cmd!(client, "EVAL", script, 1, "k").is_error("ERR REPLICAS is not allowed"));
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    cmd!(client, "CONFIG", "SET", "lock.replicas", 1);
+    let answers = client.transaction(&[args!["LOCK.ACQUIRE", "k", "a", LONG]]);
+    assert!(answers[0].is_error("ERR REPLICAS is not allowed"), "{answers:?}");
+    let answers = client.transaction(&[args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 0]]);
+    answers[0].clone().fence();
+}
+
+#[test]
+fn a_grant_that_no_replica_acknowledges_is_taken_back_and_goes_to_the_next() {
+    let (master, replicas) = with_replicas(1);
+    let mut client = master.client();
+    replicas[0].pause();
+    let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1];
+    let mut waits = master.waiter(&ask);
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), Value::Nil);
+    assert!(cmd!(client, "LOCK.GUARD", "k", "a", "PING").is_error("NOTOWNER"));
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 0);
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["pending"], 1);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
+    assert_eq!(waits.answer(), Value::Nil);
+    client.timeout(SHORT);
+    client.acquire("k", "c");
+    let mut waits =
+        master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0, "REPLICAS", 1]);
+    let mut next = master.waiter_for("k", "b");
+    client.release("k", "c");
+    let answer = waits.answer();
+    assert!(answer.is_error("NOREPLICAS lock was not acknowledged by 1 replicas"), "{answer:?}");
+    next.answer().fence();
+    let loss = cmd!(client, "LOCK.LOG", 1)[0].clone();
+    assert_eq!(
+        (loss["reason"].text(), loss["owner"].text()),
+        ("unacknowledged".into(), "a".into())
+    );
+    replicas[0].resume();
+    client.timeout(LONG);
+    client.release("k", "b");
+    client.gets("k", "a", 1);
+}
+
+#[test]
+fn a_client_that_dies_before_its_replica_answers_leaves_nothing() {
+    let (master, replicas) = with_replicas(1);
+    let mut client = master.client();
+    replicas[0].pause();
+    for way in ["closed", "killed", "unblocked", "released"] {
+        let mut waits = master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1]);
+        match way {
+            "closed" => waits.close(),
+            "killed" => _ = cmd!(client, "CLIENT", "KILL", "ID", waits.id()),
+            "unblocked" => {
+                cmd!(client, "CLIENT", "UNBLOCK", waits.id());
+                assert_eq!(waits.answer(), Value::Nil);
+            }
+            _ => {
+                assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
+                assert_eq!(waits.answer(), Value::Nil);
+            }
+        }
+        eventually(way, || cmd!(client, "EXISTS", "k") == 0);
+    }
+    replicas[0].resume();
+}
+
+#[test]
+fn a_retry_by_another_connection_joins_the_grant() {
+    let (master, replicas) = with_replicas(1);
+    replicas[0].pause();
+    let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1];
+    let mut first = master.waiter(&ask);
+    let mut second = master.client();
+    second.send(&ask);
+    assert!(first.answer().is_error("REPLACED"));
+    replicas[0].resume();
+    second.answer().fence();
+}
+
+#[test]
+fn a_master_that_becomes_a_replica_tells_no_one() {
+    let (master, replicas) = with_replicas(1);
+    replicas[0].pause();
+    let mut waits = master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1]);
+    master.follow(&replicas[0]);
+    assert!(waits.answer().is_error("UNBLOCKED"));
+    replicas[0].resume();
+}
+
+#[test]
+fn while_no_grant_waits_nothing_is_heard_and_the_module_can_be_unloaded() {
+    let (master, _replicas) = with_replicas(1);
+    let mut client = master.client();
+    client.gets("k", "a", 1);
+    client.release("k", "a");
+    master.wait_until_unloaded();
+}
+
+#[test]
+fn a_renewal_that_returns_1_is_on_the_replica_and_one_that_does_not_changes_nothing() {
+    let (master, replicas) = with_replicas(1);
+    let (mut client, mut there) = (master.client(), replicas[0].client());
+    client.gets("k", "a", 1);
+    client.acquire("l", "a");
+    for (ttl, ask) in [
+        (2 * LONG, args!["LOCK.RENEW", "k", "a", 2 * LONG, "REPLICAS", 1]),
+        (LONG, args!["LOCK.MRENEW", 2, "k", "l", "a", LONG, "REPLICAS", 1]),
+    ] {
+        assert_eq!(client.run(&ask), 1);
+        there.assert_ttl("k", ttl);
+    }
+    let late = args!["LOCK.RENEW", "k", "b", LONG, "REPLICAS", 1];
+    assert_eq!(client.run(&late), 0);
+    replicas[0].pause();
+    let ask = args!["LOCK.RENEW", "k", "a", 3 * LONG, "REPLICAS", 1];
+    let mut waits = master.waiter(&ask);
+    client.assert_ttl("k", 3 * LONG);
+    let known = cmd!(client, "LOCK.CHECK", "k", "a").int();
+    assert!(known <= LONG.try_into().unwrap(), "{known}");
+    cmd!(client, "CLIENT", "UNBLOCK", waits.id());
+    assert!(waits.answer().is_error("NOREPLICAS lock"));
+    client.timeout(SHORT);
+    assert_eq!(client.run(&args!["LOCK.MRENEW", 1, "k", "a", LONG]), 1);
+    assert!(client.run(&ask).is_error("NOREPLICAS lock was not acknowledged"));
+    client.assert_ttl("k", LONG);
+    replicas[0].resume();
+}
+
+#[test]
+fn whichever_replica_is_promoted_has_each_grant_that_an_owner_got() {
+    for round in 0..8 {
+        let (master, replicas) = with_replicas(2);
+        let address = master.address();
+        let acquire = |number: usize| {
+            let (mut client, mut keys) = (Client::connect(address), Vec::new());
+            loop {
+                let key = format!("k{number}-{}", keys.len());
+                let ask = args!["LOCK.ACQUIRE", &key, "o", LONG, "REPLICAS", 2];
+                match client.try_run(&ask) {
+                    Ok(Value::Int(_)) => keys.push(key),
+                    Ok(other) => panic!("{other:?}"),
+                    Err(_) => return keys,
+                }
+            }
+        };
+        let keys: Vec<String> = thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..4).map(|number| scope.spawn(move || acquire(number))).collect();
+            eventually("grants are made", || {
+                master.info("lock_replicated_total").parse::<usize>().unwrap() > 20 * (round + 1)
+            });
+            master.kill_9();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        let promoted = &replicas[round % 2];
+        promoted.promote();
+        let mut there = promoted.client();
+        for key in &keys {
+            assert_eq!(cmd!(there, "GET", key), "o", "{key} of {}", keys.len());
+        }
+    }
+}
