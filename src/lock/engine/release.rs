@@ -139,10 +139,9 @@ impl Records<'_, '_> {
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, owner: &[u8]) {
-        let ledger = self.holds.ledger(self.name.db);
-        let entry = ledger.of(self.name, owner, Hold::Exclusive);
+        let entry = self.holds.entry(self.name, owner, Hold::Exclusive);
         if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
-            ledger.forget(self.name, owner);
+            self.holds.ledger(self.name.db).forget(self.name, owner);
         }
     }
 }

@@ -90,7 +90,9 @@ impl Holds {
             _ if self.wall.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing => {
                 let over = over_at(turn.now);
                 let ended = |end: End| if end.lasts(turn.now) { over } else { end };
-                self.ledger(name.db).move_ends(name, ended);
+                if let Some(held) = self.ledger(name.db).held_mut(name) {
+                    held.move_ends(ended);
+                }
             }
             _ => lost.extend(self.lose_all(name, Reason::Expired)),
         }
@@ -122,12 +124,16 @@ impl Holds {
         // Those that are not in the key any more stay until they are found missing.
         let over = over_at(turn.now);
         let ledger = self.ledger(name.db);
-        ledger.move_ends(name, |end| if end.by_our_clock().is_none() { over } else { end });
+        if let Some(held) = ledger.held_mut(name) {
+            held.move_ends(|end| if end.by_our_clock().is_none() { over } else { end });
+        }
         for (owner, until) in sharers {
             let holder = (owner.bytes(), Hold::Shared);
             ledger.see(name, holder, until, wanted.slot, turn.now);
         }
-        ledger.were_read(name, steps);
+        if let Some(held) = ledger.held_mut(name) {
+            held.were_read(steps);
+        }
         true
     }
 

@@ -37,6 +37,9 @@ pub struct Holds {
     secret: Secret,
 }
 
+/// A lock, and an owner that holds it.
+pub type LockAndOwner = (Name, Rc<[u8]>);
+
 /// A hold that has ended otherwise than by a release.
 #[derive(Debug)]
 pub struct Lost {
@@ -79,7 +82,8 @@ impl Holds {
 
     /// What is remembered of this owner's hold, if it holds the lock in this way.
     pub fn entry(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
-        self.ledgers.get(name.db)?.of(name, owner, hold)
+        let (how, entry) = self.ledgers.get(name.db)?.get(name, owner)?;
+        (how == hold).then_some(entry)
     }
 
     /// What is remembered of this owner's hold, with its owner.
@@ -138,7 +142,7 @@ impl Holds {
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
     /// were, and the holds that must be given back, each with its owner.
-    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Name, Rc<[u8]>)>) {
+    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<LockAndOwner>) {
         let (mut left, mut ended) = (most, Vec::new());
         for (db, ledger) in self.ledgers.iter_mut() {
             let (seen_to, ties) = ledger.close(db, client, left);
@@ -234,7 +238,7 @@ impl Holds {
 
     /// Has the key of this lock still to be written again?
     pub fn is_missing(&self, name: NameRef<'_>) -> bool {
-        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.is_missing(name))
+        self.held(name).is_some_and(Held::is_missing)
     }
 }
 

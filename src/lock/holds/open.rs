@@ -96,13 +96,7 @@ impl Holds {
             }
             Stored::Shared { count } => {
                 let key_ends = turn.keys.deadline(name);
-                if !self.is_in_step(now, name) {
-                    self.look_at_shares_after_step(turn, name, key_ends)
-                } else if is_over(key_ends, now) {
-                    LockState::Free
-                } else {
-                    look_at_shares(turn, name, count, key_ends)
-                }
+                self.look_at_shares(turn, name, count, key_ends)
             }
         };
         (lock, None)
@@ -115,26 +109,13 @@ impl Holds {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
-        let now = turn.now;
-        let found = match turn.keys.look(name) {
-            Stored::NoLock => return Err(NotALock),
-            Stored::Nothing => {
-                self.note_if_expired(turn, name);
-                let ledger = self.ledgers.get(name.db).filter(|_| self.may_miss_keys(now));
-                let missing = ledger.and_then(|one| one.missing_of(name, owner, now));
-                missing.map(|(hold, end)| (hold, Some(end)))
-            }
-            Stored::Exclusive { owner: holder } if holder != owner => None,
-            Stored::Exclusive { .. } => {
-                let is_stepped = self.wall.is_stepped(now);
-                let recorded = if is_stepped { self.recorded_end(name, owner) } else { None };
-                Some((Hold::Exclusive, self.end_of(turn, name, recorded)))
-            }
-            Stored::Shared { .. } => {
-                (self.share_of(turn, name, owner)).map(|share| (Hold::Shared, share.deadline))
-            }
-        };
-        Ok(found.filter(|&(_, end)| !is_over(end, now)))
+        // The other shares are not asked for.
+        if matches!(turn.keys.look(name), Stored::Shared { .. }) {
+            let share = self.share_of(turn, name, owner);
+            return Ok(share.map(|share| (Hold::Shared, share.deadline)));
+        }
+        let Opened { lock, own } = self.open(turn, name, owner);
+        if lock == LockState::NoLock { Err(NotALock) } else { Ok(own) }
     }
 
     /// Returns how this owner holds the lock, if it does, and whether no other share is in the key or remembered.
@@ -224,7 +205,7 @@ impl Holds {
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
-            let missing = self.ledger(name.db).missing(name);
+            let missing = self.held(name).filter(|held| held.is_missing());
             missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
                 visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
             });
@@ -327,7 +308,10 @@ impl Holds {
         };
         let mut lasting = held.lasting(turn.now);
         match held.hold() {
-            Hold::Shared => (shared_by(lasting.map(|(_, end)| Some(end)), turn.now), None),
+            Hold::Shared => {
+                let ends: Vec<Ms> = lasting.map(|(_, end)| end).collect();
+                (shared_by(ends.len(), 0, ends.iter().min().copied()), None)
+            }
             Hold::Exclusive => match lasting.next() {
                 None => (LockState::Free, None),
                 Some((owner, end)) => {
@@ -337,60 +321,35 @@ impl Holds {
         }
     }
 
-    /// Returns who shares a lock whose key may have been written before the wall clock was stepped.
-    #[cold]
-    fn look_at_shares_after_step(
+    /// Returns who shares a lock with so many shares in its key.
+    fn look_at_shares(
         &self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
+        all: usize,
         key_ends: Option<Ms>,
     ) -> LockState {
-        let mut ends = Vec::new();
+        let (now, in_step) = (turn.now, self.is_in_step(turn.now, name));
+        if in_step && is_over(key_ends, now) {
+            return LockState::Free;
+        }
+        let (mut over, mut first_end) = (0_usize, None);
         turn.keys.each_share(name, &mut |owner, share| {
-            ends.push(self.ends_of_share(name, (owner, share), key_ends, false).with_key);
-            true
+            let end = self.ends_of_share(name, (owner, share), key_ends, in_step).with_key;
+            let is_over = is_over(end, now);
+            if is_over {
+                over = over.saturating_add(1);
+            } else {
+                first_end = earlier(first_end, end);
+            }
+            // Those that end first come first, but not after a step of the clock.
+            is_over || !in_step
         });
-        shared_by(ends.into_iter(), turn.now)
+        shared_by(all.saturating_sub(over), over, first_end)
     }
 }
 
-/// How a lock is held by shares with these ends.
-fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState {
-    let (mut count, mut over, mut first_end) = (0_usize, 0_usize, None);
-    for end in ends {
-        if is_over(end, now) {
-            over = over.saturating_add(1);
-        } else {
-            count = count.saturating_add(1);
-            first_end = earlier(first_end, end);
-        }
-    }
-    if count == 0 {
-        return LockState::Free;
-    }
-    LockState::Shared { count, over, first_end }
-}
-
-/// How a lock is held by these shares, of which those that are over come first.
-fn look_at_shares(
-    turn: &mut Turn<'_>,
-    name: NameRef<'_>,
-    all: usize,
-    key_ends: Option<Ms>,
-) -> LockState {
-    let now = turn.now;
-    let (mut over, mut first_end) = (0_usize, None);
-    turn.keys.each_share(name, &mut |_, share| {
-        let is_over = is_over(share.deadline, now);
-        if is_over {
-            over = over.saturating_add(1);
-        } else {
-            first_end = earlier(share.deadline, key_ends);
-        }
-        is_over
-    });
-    match all.saturating_sub(over) {
-        0 => LockState::Free,
-        count => LockState::Shared { count, over, first_end },
-    }
+/// How a lock is held by so many shares, of which the first ends then, beside others that are over.
+fn shared_by(count: usize, over: usize, first_end: Option<Ms>) -> LockState {
+    if count == 0 { LockState::Free } else { LockState::Shared { count, over, first_end } }
 }

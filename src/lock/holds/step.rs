@@ -22,10 +22,8 @@ impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
         self.note_written(name, hold, end, now);
-        let ledger = self.ledger(name.db);
-        if let Some(entry) = ledger.of(name, owner, hold) {
-            let entry = Entry { end: End::ours(end), ..entry };
-            ledger.set(name, owner, entry);
+        if let Some(entry) = self.entry(name, owner, hold) {
+            self.ledger(name.db).set(name, owner, Entry { end: End::ours(end), ..entry });
         }
     }
 
@@ -40,9 +38,11 @@ impl Holds {
             let mut ended = Vec::new();
             // Else the key has expired with its holds.
             if is_stepped {
-                ended = ledger.take_over(name, now);
+                ended = ledger.take_those(name, |_, entry| entry.is_over(now));
             }
-            ledger.end_by_wall(name);
+            if let Some(held) = ledger.held_mut(name) {
+                held.touched();
+            }
             return Lost::all(ended, Reason::Expired);
         }
         let lost = |former: Former| {
@@ -87,8 +87,12 @@ impl Holds {
                 Vec::new()
             }
         };
-        let ended = self.ledger(name.db).take_over_missing(name, turn.now);
-        lost.extend(Lost::all(ended, Reason::Expired));
+        // Those that end by the wall clock have ended, because the key has expired.
+        let is_over = |_: &[u8], entry: &Entry| entry.end.lasts_until(turn.now).is_none();
+        if self.held(name).is_some_and(|held| held.is_missing() && held.hold() == Hold::Shared) {
+            let ended = self.ledger(name.db).take_those(name, is_over);
+            lost.extend(Lost::all(ended, Reason::Expired));
+        }
         // What is done above may have made the server expire the key.
         self.write_back(turn, name);
         lost
@@ -109,9 +113,9 @@ impl Holds {
         match entry.end.by_our_clock() {
             // Another client has written the key in this owner's name.
             _ if entry.end.is_missing() || deadline.is_none() => {
-                let ledger = self.ledger(name.db);
-                ledger.note_there(name);
-                ledger.end_by_wall(name);
+                if let Some(held) = self.ledger(name.db).held_mut(name) {
+                    held.touched();
+                }
             }
             Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
@@ -135,7 +139,7 @@ impl Holds {
         }
         let held = self.held(name);
         let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
-        self.ledger(name.db).note_there(name);
+        self.note_there(name);
         match first {
             // All are over: they are forgotten next.
             None => {}
@@ -193,7 +197,7 @@ impl Holds {
     pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
         self.wall.note_end(end);
         if self.may_miss_keys(now) {
-            self.ledger(name.db).note_there(name);
+            self.note_there(name);
         }
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
@@ -247,11 +251,20 @@ impl Holds {
         now: Now,
         has_passed: &dyn Fn(Fence, Ms) -> bool,
     ) -> bool {
-        let was_missing = self.is_missing(name);
-        let missing = self.ledger(name.db).note_missing(name, now, has_passed);
-        if missing && !was_missing {
+        let Some(held) = self.ledger(name.db).held_mut(name) else {
+            return false;
+        };
+        let (was_missing, is_missing) = (held.is_missing(), held.note_missing(now, has_passed));
+        if is_missing && !was_missing {
             self.missing.insert((0, name.keep()));
         }
-        missing
+        is_missing
+    }
+
+    /// The key has been written again, by us or by another command.
+    fn note_there(&mut self, name: NameRef<'_>) {
+        if let Some(held) = self.ledger(name.db).held_mut(name) {
+            held.move_ends(End::with_key);
+        }
     }
 }

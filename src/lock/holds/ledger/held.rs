@@ -4,7 +4,8 @@ use crate::lock::holds::ledger::entry::{End, Entry};
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
-use crate::lock::words::{Hold, Ms, Now, Print, Secret};
+use crate::lock::holds::wall::EARLY;
+use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret};
 
 /// The record of one lock. The key is stored as a print, so that most records need no allocation.
 ///
@@ -54,18 +55,14 @@ pub struct Sum {
 }
 
 impl Sum {
-    pub fn of(entry: &Entry) -> Self {
-        Self { holds: usize::from(!entry.is_seen()), counted: usize::from(entry.is_counted()) }
+    pub fn add(&mut self, entry: &Entry) {
+        self.holds = self.holds.saturating_add((!entry.is_seen()).into());
+        self.counted = self.counted.saturating_add(entry.is_counted().into());
     }
 
-    pub fn add(&mut self, more: Self) {
-        self.holds = self.holds.saturating_add(more.holds);
-        self.counted = self.counted.saturating_add(more.counted);
-    }
-
-    pub fn subtract(&mut self, less: Self) {
-        self.holds = self.holds.saturating_sub(less.holds);
-        self.counted = self.counted.saturating_sub(less.counted);
+    pub fn subtract(&mut self, entry: &Entry) {
+        self.holds = self.holds.saturating_sub((!entry.is_seen()).into());
+        self.counted = self.counted.saturating_sub(entry.is_counted().into());
     }
 }
 
@@ -128,12 +125,6 @@ impl Held {
         self.len() == 0
     }
 
-    pub fn sum(&self) -> Sum {
-        let mut sum = Sum::default();
-        self.entries().for_each(|entry| sum.add(Sum::of(entry)));
-        sum
-    }
-
     pub fn each(&self) -> impl Iterator<Item = &Holder> {
         let (alone, sharers) = match &self.by {
             By::Alone(holder) => (Some(holder), None),
@@ -165,8 +156,9 @@ impl Held {
         }
     }
 
-    /// Another client has changed the key.
+    /// Another client has changed the key: the holds end by the wall clock from now on.
     pub fn touched(&mut self) {
+        self.move_ends(|_| End::Key(None));
         if let By::Sharers(sharers) = &mut self.by {
             sharers.is_touched = true;
         }
@@ -187,6 +179,20 @@ impl Held {
                 sharers.is_touched || sharers.read_after.is_some_and(|read| read != steps)
             }
         }
+    }
+
+    /// The key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall clock has
+    /// passed the expiry of all that do, as `has_passed` says by their numbers and their ends. The key expires with the last
+    /// of them. Returns whether it did.
+    pub fn note_missing(&mut self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
+        let lasting = |entry: &Entry| Some((entry.number.get(), entry.end.lasts_until(now)?));
+        let last = (self.entries().filter_map(lasting))
+            .try_fold(0, |last, (number, end)| has_passed(number, end).then_some(end.max(last)));
+        let is_missing = last.is_some_and(|last| last >= now.plus(EARLY));
+        if is_missing {
+            self.move_ends(End::without_key);
+        }
+        is_missing
     }
 
     /// Something has happened to the key, by which the holds end otherwise.
@@ -235,7 +241,7 @@ impl Held {
     }
 
     #[inline]
-    pub fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
         let holder = match &mut self.by {
             By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
             By::Sharers(sharers) => {

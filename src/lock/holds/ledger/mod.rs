@@ -11,7 +11,6 @@ pub mod held;
 mod in_step;
 mod in_the_way;
 mod left;
-mod missing;
 mod owner;
 mod table;
 mod ties;
@@ -97,17 +96,17 @@ impl Ledger {
         self.locks.get(name.print).filter(|held| !self.has_left(held))
     }
 
+    /// The same, to be changed by what happens to the key.
+    pub fn held_mut(&mut self, name: NameRef<'_>) -> Option<&mut Held> {
+        self.drop_if_left(name);
+        self.locks.get_mut(name.print)
+    }
+
     /// What is remembered of this owner's hold.
     pub fn get(&self, name: NameRef<'_>, owner: &[u8]) -> Option<(Hold, Entry)> {
         let held = self.held(name)?;
         let entry = held.get(self.secret, owner).filter(|entry| !entry.is_seen())?;
         Some((held.hold(), *entry))
-    }
-
-    /// What is remembered of this owner's hold, if the owner holds the lock in this way.
-    #[inline]
-    pub fn of(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
-        self.get(name, owner).filter(|&(how, _)| how == hold).map(|(_, entry)| entry)
     }
 
     /// Replaces the entry of this owner's hold, if it has one.
@@ -127,8 +126,8 @@ impl Ledger {
         let before = *entry;
         let changed = change(entry);
         let after = *entry;
-        self.sum.subtract(Sum::of(&before));
-        self.sum.add(Sum::of(&after));
+        self.sum.subtract(&before);
+        self.sum.add(&after);
         if before.tie() != after.tie() {
             if let Some(client) = before.tie() {
                 self.ties.remove(client, name.key, owner);
@@ -175,7 +174,7 @@ impl Ledger {
                 }
             }
         };
-        self.sum.add(Sum::of(&entry));
+        self.sum.add(&entry);
         if let Some(client) = entry.tie() {
             self.ties.add(client, name.key, owner);
         }
@@ -329,7 +328,7 @@ impl Ledger {
         let (sum, in_the_way) = (&mut self.sum, &mut self.in_the_way);
         let is_through =
             self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
-                sum.subtract(held.sum());
+                held.entries().for_each(|entry| sum.subtract(entry));
                 if held.is_wanted() {
                     held.each().for_each(|one| in_the_way.uncount(one.short_hash()));
                 }
@@ -405,7 +404,7 @@ impl Ledger {
         if entry.is_wanted {
             self.in_the_way.uncount(holder.short_hash());
         }
-        self.sum.subtract(Sum::of(entry));
+        self.sum.subtract(entry);
     }
 
     /// Cleans up, and returns what was remembered of the hold.

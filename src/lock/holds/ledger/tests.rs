@@ -24,6 +24,11 @@ fn name(key: &[u8]) -> NameRef<'_> {
     NameRef::new(0, key, Secret(1, 2))
 }
 
+/// What is remembered of this owner's hold, if it holds the lock in this way.
+fn of(ledger: &Ledger, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
+    ledger.get(name, owner).filter(|&(how, _)| how == hold).map(|(_, entry)| entry)
+}
+
 fn knows(ledger: &Ledger, name: NameRef<'_>) -> bool {
     ledger.held(name).is_some()
 }
@@ -40,9 +45,9 @@ fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
         ledger.put(name(b"k"), owner, hold, entry(7));
         for (asked, kind) in owners.iter().flat_map(|owner| BOTH.map(|kind| (owner, kind))) {
             let right = asked == owner && kind == hold;
-            assert_eq!(ledger.of(name(b"k"), asked, kind).is_some(), right);
+            assert_eq!(of(&ledger, name(b"k"), asked, kind).is_some(), right);
         }
-        assert!(ledger.of(name(b"other"), owner, hold).is_none());
+        assert!(of(&ledger, name(b"other"), owner, hold).is_none());
         if hold == Hold::Exclusive {
             ledger.forget_others(name(b"k"), owner);
             assert!(knows(&ledger, name(b"k")));
@@ -58,12 +63,12 @@ fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
     ledger.put(name(b"k"), b"a", Hold::Shared, entry(1));
     ledger.put(name(b"k"), b"b", Hold::Shared, entry(2));
     ledger.remove(name(b"k"), b"a");
-    assert!(ledger.of(name(b"k"), b"a", Hold::Shared).is_none());
-    assert!(ledger.of(name(b"k"), b"b", Hold::Shared).is_some());
+    assert!(of(&ledger, name(b"k"), b"a", Hold::Shared).is_none());
+    assert!(of(&ledger, name(b"k"), b"b", Hold::Shared).is_some());
     ledger.put(name(b"k"), b"c", Hold::Exclusive, entry(3));
-    assert!(ledger.of(name(b"k"), b"b", Hold::Shared).is_none());
+    assert!(of(&ledger, name(b"k"), b"b", Hold::Shared).is_none());
     ledger.put(name(b"k"), b"d", Hold::Shared, entry(4));
-    assert!(ledger.of(name(b"k"), b"c", Hold::Exclusive).is_none());
+    assert!(of(&ledger, name(b"k"), b"c", Hold::Exclusive).is_none());
     ledger.remove(name(b"k"), b"d");
     assert!(!knows(&ledger, name(b"k")));
 }
@@ -113,16 +118,16 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         }
         ledger.slots_left(&Slots::of(&[3..=3]), 7);
         let key = |key: u64| key.to_le_bytes();
-        assert!(!knows(&ledger, name(&key(1))) && ledger.of(name(&key(1)), b"a", hold).is_none());
+        assert!(!knows(&ledger, name(&key(1))) && of(&ledger, name(&key(1)), b"a", hold).is_none());
         assert!(ledger.forget(name(&key(1)), b"a").is_none());
         assert!(ledger.put(name(&key(2)), b"b", Hold::Exclusive, in_slot(8)).is_empty());
         assert!(ledger.put(name(&key(3)), b"b", Hold::Shared, in_slot(8)).is_empty());
         let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
         ledger.put(name(&key(4)), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
-            ledger.of(name(&key(2)), b"b", Hold::Exclusive).is_some()
-                && ledger.of(name(&key(3)), b"b", Hold::Shared).is_some()
-                && ledger.of(name(&key(4)), b"a", hold).is_some()
+            of(ledger, name(&key(2)), b"b", Hold::Exclusive).is_some()
+                && of(ledger, name(&key(3)), b"b", Hold::Shared).is_some()
+                && of(ledger, name(&key(4)), b"a", hold).is_some()
         };
         assert!(stays(&ledger));
         let mut portions = 0;
@@ -277,7 +282,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             assert_eq!(knows(&ledger, name), naive.0.contains_key(&print));
             for hold in BOTH {
                 let entry = naive.of(print, owner, hold);
-                assert_eq!(ledger.of(name, owner, hold), entry);
+                assert_eq!(of(&ledger, name, owner, hold), entry);
             }
         }
     }
@@ -317,7 +322,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
                 // The holds of a closed connection are given back.
                 for number in 0..30_u64 {
                     let key = number.to_le_bytes();
-                    let of = ledger.of(name(&key), b"a", Hold::Exclusive);
+                    let of = of(&ledger, name(&key), b"a", Hold::Exclusive);
                     if of.is_some_and(|entry| entry.tied != Tied::No && entry.client == client) {
                         ledger.forget(name(&key), b"a");
                         naive.remove(&key);
@@ -353,8 +358,9 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
             for (owner, &entry) in [b"a", b"b"].into_iter().zip(entries) {
                 ledger.put(name(b"k"), owner, hold, entry);
             }
-            let missing = ledger.note_missing(name(b"k"), now, &before_the_step);
-            assert_eq!(ledger.is_missing(name(b"k")), missing);
+            let held = ledger.held_mut(name(b"k")).unwrap();
+            let missing = held.note_missing(now, &before_the_step);
+            assert_eq!(held.is_missing(), missing);
             missing
         };
         assert!(is_missed(&[share(3, 150)]) && is_missed(&[share(3, 102)]));
@@ -407,7 +413,7 @@ fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
     assert_eq!(lasting(&ledger), [50, 60]);
     ledger.set(name(b"k"), b"c", Entry { end: End::key(Some(70)), ..entry(1) });
     assert_eq!(lasting(&ledger), [50], "c ends by the wall clock");
-    ledger.end_by_wall(name(b"k"));
+    ledger.held_mut(name(b"k")).unwrap().touched();
     assert_eq!(lasting(&ledger), []);
     ledger.set(name(b"k"), b"a", ends_at(80));
     assert_eq!(lasting(&ledger), [80], "it was renewed");
@@ -436,7 +442,7 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
             ledger.get(name(b"k"), b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger)
         );
         assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_none());
-        assert_eq!(ledger.of(name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
+        assert_eq!(of(&ledger, name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
         let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
         assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
         assert!(!in_the_way(&ledger) && ledger.may_be_in_the_way(b"b"));

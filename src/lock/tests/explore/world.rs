@@ -647,7 +647,7 @@ fn remembers(server: &Server, lock: LockNo) -> bool {
     let (db, key) = LOCKS[lock];
     let key = key.as_bytes();
     let held = server.locks.holds.held(server.locks.name(db, key));
-    held.is_some_and(|held| held.sum().holds > 0)
+    held.is_some_and(|held| held.entries().any(|entry| !entry.is_seen()))
 }
 
 fn of(locks: &[LockNo]) -> Vec<Lock> {
