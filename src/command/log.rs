@@ -51,7 +51,7 @@ impl Command for Log {
             None => USUAL,
         };
         call.words.end()?;
-        let (now, ahead) = (call.turn.now, call.locks.holds().wall().ahead());
+        let (now, ahead) = (call.turn.now, call.locks.holds().wall.ahead());
         let losses = call.locks.reports().losses(&mut call.turn, most).into_iter();
         let lines = losses.map(|(line, holder)| {
             let client = line.lost.as_ref().and_then(|(_, hold)| hold.client());

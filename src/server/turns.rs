@@ -64,7 +64,7 @@ impl Module {
         }
         let now = clock::now();
         // What ends by the wall clock ends at another time after a step.
-        if self.read(|locks| locks.holds().wall().ahead()) != Ok(clock::ahead()) {
+        if self.read(|locks| locks.holds().wall.ahead()) != Ok(clock::ahead()) {
             self.ring_at(Some(0), now);
         }
         if self.timer.rings(now) {

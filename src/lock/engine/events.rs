@@ -22,8 +22,8 @@ impl Locks {
     /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead) {
-        if ahead != self.holds.wall().ahead() {
-            self.holds.wall_mut().set(ahead, self.clock.draw_unused());
+        if ahead != self.holds.wall.ahead() {
+            self.holds.wall.set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
             self.waiting.queues.note_all();
@@ -45,18 +45,12 @@ impl Locks {
         self.waiting.queues.note(name);
     }
 
-    /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
+    /// A database was emptied or swapped with another one, or all were emptied: holds are forgotten, as by a restart, and
+    /// all queues are looked at again. Clients that wait stay with the number of their database.
     pub fn flushed(&mut self, db: Option<Db>) {
         self.waiting.pending.look_at_all();
         self.holds.forget_all_of(db);
         self.waiting.queues.note_all();
-    }
-
-    /// Two databases were swapped. Their holds are forgotten, as by a restart: the keys say who holds their locks.
-    /// Clients that wait stay with the number of their database, and all queues there are looked at again.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        self.flushed(Some(one));
-        self.flushed(Some(other));
     }
 
     /// This server has become a master, or has loaded its keys from a disk or another server: it does not
@@ -109,9 +103,9 @@ impl Locks {
             self.outcomes().end_wait(ticket, State::SentAway);
         }
         let returns = std::mem::take(&mut self.offers.returns);
-        self.holds.discard(returns.len(), returns.into_iter());
+        self.holds.discarded.add(returns.len(), returns.into_iter());
         let noted = self.waiting.queues.take_noted();
-        self.holds.discard(noted.len(), noted.into_iter());
+        self.holds.discarded.add(noted.len(), noted.into_iter());
         self.waiting.end_places(Ending::All);
         self.waiting.waits.send_all_away();
         self.outcomes().send_some_away(&mut Budget::of(Budget::PORTION));

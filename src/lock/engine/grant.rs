@@ -4,8 +4,8 @@ use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::claim_of;
 use crate::lock::engine::records::Records;
-use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
+use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
@@ -22,7 +22,7 @@ impl Locks {
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let known = self.one_number(parts.as_ref(), terms.owner);
+        let known = one_token(&self.holds, parts.as_ref(), terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
         if let (None, Some(&Part { name, .. })) = (known, parts.as_ref().first())
             && let Some(slot) = self.clock.slot(name.key)
@@ -39,19 +39,6 @@ impl Locks {
             self.outcomes().end_claimed(place);
         }
         fence
-    }
-
-    /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
-    fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
-        let mut number = None;
-        for part in parts {
-            let (hold, _) = part.own.filter(|_| part.is_held())?;
-            let fence = self.holds.entry(part.name, owner, hold)?.fence()?;
-            if *number.get_or_insert(fence) != fence {
-                return None;
-            }
-        }
-        number
     }
 }
 
@@ -166,4 +153,17 @@ impl Records<'_, '_> {
         self.holds.note_written(name, hold, deadline, turn.now);
         (hold, End::ours(deadline))
     }
+}
+
+/// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
+fn one_token(holds: &Holds, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
+    let mut token = None;
+    for part in parts {
+        let (hold, _) = part.own.filter(|_| part.is_held())?;
+        let fence = holds.entry(part.name, owner, hold)?.fence()?;
+        if *token.get_or_insert(fence) != fence {
+            return None;
+        }
+    }
+    token
 }

@@ -50,7 +50,7 @@ impl Locks {
 
     /// Does this key matter: is there a hold in the ledger, or a queue?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
-        self.waiting.queues.contains(name) || self.holds.know(name)
+        self.waiting.queues.contains(name) || self.holds.held(name).is_some()
     }
 
     /// Are there no holds in this database, or without one in any, and no queues at all?
@@ -80,7 +80,7 @@ impl Locks {
     /// have ended in a way without a counter of its own: their keys were deleted, overwritten, renamed,
     /// flushed, or moved to another server.
     pub fn held_and_lost(&self) -> (u64, u64) {
-        let held = u64::try_from(self.holds.count(Ledger::counted)).unwrap_or_default();
+        let held = u64::try_from(self.holds.count(None, Ledger::counted)).unwrap_or_default();
         let lost = self.counts.acquired.saturating_sub(self.counts.ended());
         (held, lost.saturating_sub(held))
     }
@@ -95,13 +95,13 @@ impl Locks {
         let tasks = [
             self.offers.len(),
             self.outbox.len(),
-            self.holds.count_discarded(),
-            self.holds.count(|ledger| ledger.has_to_sweep().into()),
+            self.holds.discarded.len(),
+            self.holds.count(None, |ledger| ledger.has_to_sweep().into()),
         ];
         let waiting = self.waiting.remembered();
         Remembered {
-            holds: self.holds.count(Ledger::holds),
-            sessions: self.holds.count(Ledger::sessions),
+            holds: self.holds.count(None, Ledger::holds),
+            sessions: self.holds.count(None, Ledger::sessions),
             tasks: tasks.into_iter().fold(waiting.tasks, usize::saturating_add),
             ..waiting
         }

@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former, Tally};
+use crate::lock::holds::ledger::{Entry, Former, Ledger, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::{Comeback, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
@@ -181,7 +181,7 @@ impl Records<'_, '_> {
 impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
-        self.log.add_flush(db, self.holds.count_in(db), now);
+        self.log.add_flush(db, self.holds.count(db, Ledger::holds), now);
     }
 
     /// `LOCK.LOG RESET`: empties the log.

@@ -171,11 +171,6 @@ impl Locks {
         Acquire { locks: self, turn, names, request, own: None }.renew()
     }
 
-    /// Does any grant wait for replicas?
-    pub fn has_pending(&self) -> bool {
-        !self.waiting.pending.is_empty()
-    }
-
     /// Does what is due for grants that wait for replicas.
     pub(super) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()

@@ -28,12 +28,12 @@ const SWEPT: usize = 16;
 #[derive(Debug)]
 pub struct Holds {
     ledgers: Databases<Ledger>,
-    wall: WallClock,
+    pub wall: WallClock,
     /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
     /// holds may have ended.
     missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
-    discarded: Discarded,
+    pub(in crate::lock) discarded: Discarded,
     secret: Secret,
 }
 
@@ -97,11 +97,6 @@ impl Holds {
         self.ledgers.get(name.db)?.held(name)
     }
 
-    /// Is anything remembered of this lock?
-    pub fn know(&self, name: NameRef<'_>) -> bool {
-        self.held(name).is_some()
-    }
-
     /// Is this owner in this record, as one whose hold has not ended?
     pub fn includes(&self, held: &Held, owner: &[u8], now: Now) -> bool {
         held.get(self.secret, owner).is_some_and(|entry| entry.end.lasts(now))
@@ -115,29 +110,6 @@ impl Holds {
     /// Is nothing remembered of this database's holds, or without one of any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
         !self.ledgers.any_of(db, |ledger| !ledger.remembers_nothing())
-    }
-
-    #[inline]
-    pub fn wall(&self) -> &WallClock {
-        &self.wall
-    }
-
-    #[inline]
-    pub fn wall_mut(&mut self) -> &mut WallClock {
-        &mut self.wall
-    }
-
-    /// Forgets these pieces of memory, of `things` things in all, in portions if they are many.
-    pub fn discard<T: 'static>(
-        &mut self,
-        things: usize,
-        pieces: impl Iterator<Item = T> + 'static,
-    ) {
-        self.discarded.add(things, pieces);
-    }
-
-    pub fn count_discarded(&self) -> usize {
-        self.discarded.len()
     }
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
@@ -159,15 +131,10 @@ impl Holds {
         self.ledgers.any(|ledger| ledger.has_ties(client))
     }
 
-    /// The sum of this count over all databases.
-    pub fn count(&self, count: fn(&Ledger) -> usize) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| count(ledger)).sum()
-    }
-
-    /// How many holds of this database, or of all, are remembered.
-    pub fn count_in(&self, db: Option<Db>) -> usize {
+    /// The count of this database, or the sum over all.
+    pub fn count(&self, db: Option<Db>, count: fn(&Ledger) -> usize) -> usize {
         let counted = (self.ledgers.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
-        counted.map(|(_, ledger)| ledger.holds()).sum()
+        counted.map(|(_, ledger)| count(ledger)).sum()
     }
 
     /// A database was emptied, or all of them.
@@ -217,14 +184,9 @@ impl Holds {
         self.wall.is_stepped(now) || self.are_missing_keys()
     }
 
-    /// When the next key is to be written again.
-    pub fn next_missing(&self) -> Option<Ms> {
-        self.missing.first().map(|&(at, _)| at)
-    }
-
-    /// The first lock whose key is to be written again by now.
-    pub fn first_missing(&self, now: Now) -> Option<&(Ms, Name)> {
-        self.missing.first().filter(|&&(at, _)| at <= now.ms())
+    /// The first lock whose key is to be written again, and when.
+    pub fn first_missing(&self) -> Option<&(Ms, Name)> {
+        self.missing.first()
     }
 
     /// This lock has been seen to. If its key is missing still, that is tried again at this time.

@@ -219,6 +219,13 @@ impl Ledger {
         self.in_the_way.may_have(Owner::from(owner).short_hash())
     }
 
+    /// The key has been written again, by us or by another command.
+    pub fn note_there(&mut self, name: NameRef<'_>) {
+        if let Some(held) = self.held_mut(name) {
+            held.move_ends(End::with_key);
+        }
+    }
+
     /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
     /// Returns whether the hold must be given back.
     pub fn offer_ended(
