@@ -29,6 +29,7 @@ type attempt struct {
 	waits  bool
 	last   *call
 	blocks bool          // the last request waits in the server
+	queues bool          // it keeps a place
 	polls  bool          // there is no connection to block
 	lease  time.Duration // what the server allows of placeLease
 	place  int64         // the last one known
@@ -75,8 +76,10 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 		switch {
 		case err == nil && reply.granted:
 			// The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is
-			// taken off the hold, after a long one the same owner asks again, which counts from then on.
-			if took < a.lock.ttl && !(a.blocks && took > a.lock.ttl/8) {
+			// taken off the hold, after a long one the same owner asks again, which counts from then on. After a place that
+			// waits for replicas, too.
+			again := a.blocks && took > a.lock.ttl/8 || a.queues && a.lock.replicas != nil
+			if took < a.lock.ttl && !again {
 				return a.client.hold(a.lock, reply.fence, sent, a.unanswered), nil
 			}
 			a.left = true
@@ -120,10 +123,13 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			}
 			pause = a.retries.next(longestRetryPause)
 		default:
-			if errors.Is(err, ErrReplaced) {
+			switch {
+			case errors.Is(err, ErrReplaced):
 				// The later request has the wait now, and a release would end that. An owner of this attempt alone was
 				// replaced by a request of its own whose reply was lost.
 				a.left = a.lock.settings.owner == nil
+			case errors.Is(err, ErrNoReplicas): // it may have been written
+				a.left = true
 			}
 			return nil, err
 		}
@@ -150,18 +156,20 @@ func (a *attempt) pause(ctx context.Context, pause time.Duration, mayBeWoken boo
 // ask sends the next request: one that waits in the server if there is a connection for it, else one that keeps a place.
 func (a *attempt) ask(ctx context.Context, waits bool) {
 	s, l := &a.client.server, a.lock
-	a.blocks = false
+	a.blocks, a.queues = false, false
+	via := s.alone(l)
 	var wait []string
 	switch {
 	case !waits || s.module.isMissing():
 	case !a.polls && s.mayBlock():
 		a.blocks = true
 	default:
+		a.queues, via = true, s.doer // a place is returned at once
 		wait = []string{"QUEUE", milliseconds(a.lease)}
 	}
 	if !a.blocks {
 		a.last = s.begin(ctx, replyTimeout, func(ctx context.Context) (reply, error) {
-			return s.acquire(ctx, s.doer, l, wait...)
+			return s.acquire(ctx, via, l, wait...)
 		})
 		return
 	}

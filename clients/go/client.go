@@ -37,6 +37,7 @@ func New(doer Doer, options ...Option) *Client {
 	c := &Client{settings: settings{retryInterval: 100 * time.Millisecond}, prefix: hostAndPid()}
 	c.server.doer = doer
 	c.server.connector, _ = doer.(Connector)
+	c.server.pipeliner, _ = doer.(Pipeliner)
 	c.server.workers.idle = make(chan func())
 	c.server.blocked = make(chan struct{}, maxBlocked)
 	for _, option := range options {
@@ -101,20 +102,33 @@ func (c *Client) lock(keys []string, ttl time.Duration, options []Option) (*lock
 	if len(l.keys) == 0 {
 		return nil, invalid("no key")
 	}
+	if l.group != nil && len(l.keys) > 1 {
+		return nil, invalid("Fair with several keys")
+	}
 	if l.settings.owner != nil {
 		l.owner = *l.settings.owner
-		if c.named.isSpent(l) {
-			return nil, invalid("the owner %s is still being released in the background; make a new one", l.owner)
+	} else {
+		prefix := c.prefix
+		if l.ownerPrefix != nil {
+			prefix = *l.ownerPrefix
 		}
-		return l, nil
+		var err error
+		if l.owner, err = newOwner(prefix); err != nil {
+			return nil, err
+		}
 	}
-	prefix := c.prefix
-	if l.ownerPrefix != nil {
-		prefix = *l.ownerPrefix
+	if l.group != nil {
+		l.owner = *l.group + ":" + l.owner
 	}
-	var err error
-	l.owner, err = newOwner(prefix)
-	return l, err
+	switch {
+	case len(l.owner) > longestOwner:
+		return nil, invalid("an owner of %d bytes, with its group; it must have 1 to %d", len(l.owner), longestOwner)
+	case l.replicas != nil && c.server.pipeliner == nil:
+		return nil, invalid("Replicas with this client, which is no Pipeliner: others would wait behind it")
+	case c.named.isSpent(l):
+		return nil, invalid("the owner %s is still being released in the background; make a new one", l.owner)
+	}
+	return l, nil
 }
 
 // Wait waits until nothing is released in the background any more, or ctx ends: before a program exits. What is left

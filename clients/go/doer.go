@@ -27,6 +27,30 @@ type Connector interface {
 	Connect(ctx context.Context, key string) (Conn, error)
 }
 
+// A Pipeliner is a Doer that can also send commands in one pipeline, over a connection that nothing else uses meanwhile:
+// for [Replicas], with which the server replies late.
+type Pipeliner interface {
+	Doer
+	// Pipeline returns the reply to each command; an error that the server replied is a [ServerError] among them.
+	// ErrNoConnection says that several commands can't be sent over one connection.
+	Pipeline(ctx context.Context, commands ...[]any) ([]any, error)
+}
+
+// alone sends each command over a connection that nothing else uses meanwhile.
+type alone struct{ pipeliner Pipeliner }
+
+func (a alone) Do(ctx context.Context, args ...any) (any, error) {
+	replies, err := a.pipeliner.Pipeline(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	refused, ok := replies[0].(error)
+	if ok {
+		return nil, refused
+	}
+	return replies[0], nil
+}
+
 // A Conn is a connection of one's own.
 type Conn interface {
 	Doer

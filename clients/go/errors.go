@@ -54,7 +54,7 @@ const (
 	ErrOneWait ServerError = "ONEWAIT"
 	// ErrNoUpgrade says that a shared lock of this owner does not become an exclusive one.
 	ErrNoUpgrade ServerError = "NOUPGRADE"
-	// ErrNoReplicas says that too few replicas have confirmed the grant, so it was withdrawn.
+	// ErrNoReplicas says that too few replicas have acknowledged a grant, which is then released, or a renewal.
 	ErrNoReplicas ServerError = "NOREPLICAS"
 
 	errNotOwner ServerError = "NOTOWNER"
@@ -96,6 +96,12 @@ func mayPass(err error) bool {
 		return true
 	}
 	return false
+}
+
+// leavesEndOpen reports whether the replicas may have either the end that a renewal set or the one before.
+func leavesEndOpen(err error) bool {
+	var refused ServerError
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOREPLICAS lock ")
 }
 
 // isUnanswered reports whether the request may have had an effect, or may have one later.

@@ -222,7 +222,7 @@ func (h *Hold) refresh(ctx context.Context, ttl time.Duration) error {
 	case err == nil:
 		h.failure = nil
 		h.setEnd(sent.Add(ttl))
-	case isUnanswered(err):
+	case isUnanswered(err), leavesEndOpen(err):
 		h.failure = err
 	default: // refused, so the end is as it was
 		h.failure = err

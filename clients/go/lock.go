@@ -40,10 +40,43 @@ func (l *lock) acquire(wait ...string) []any {
 	if l.limit != nil {
 		words = append(words, "LIMIT", strconv.FormatInt(*l.limit, 10))
 	}
+	if l.group != nil {
+		words = append(words, "FAIR")
+	}
+	if l.per != nil {
+		words = append(words, "PER", strconv.FormatInt(*l.per, 10))
+	}
+	if len(wait) == 0 || wait[0] != "QUEUE" { // a place can't wait for replicas
+		words = append(words, l.acknowledged()...)
+	}
 	if l.maxQueue != nil && len(wait) > 0 {
 		words = append(words, "MAXQUEUE", strconv.FormatInt(*l.maxQueue, 10))
 	}
 	return l.command("ACQUIRE", words...)
+}
+
+func (l *lock) renewal(ttl time.Duration) []any {
+	return l.command("RENEW", append([]string{milliseconds(ttl)}, l.acknowledged()...)...)
+}
+
+func (l *lock) acknowledged() []string {
+	if l.replicas == nil {
+		return nil
+	}
+	return []string{"REPLICAS", strconv.FormatInt(*l.replicas, 10)}
+}
+
+// needsVersion2 says for what this lock needs version 2.0 of the module, if it does.
+func (l *lock) needsVersion2() string {
+	switch {
+	case l.group != nil:
+		return "Fair"
+	case l.replicas != nil:
+		return "Replicas"
+	case l.maxQueue != nil:
+		return "MaxQueue"
+	}
+	return ""
 }
 
 // needsModule says for what this lock can't do without the module, if it can't.

@@ -3,6 +3,7 @@ package redislock
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,9 @@ type Option func(*settings)
 type settings struct {
 	shared         bool
 	limit          *int64
+	group          *string
+	per            *int64
+	replicas       *int64
 	maxQueue       *int64
 	renew          bool
 	renewFor       *time.Duration // nil: until the release
@@ -28,6 +32,17 @@ func Shared() Option { return func(s *settings) { s.shared = true } }
 
 // Limit shares the lock while fewer than n others do: a semaphore. Needs the module.
 func Limit(n int64) Option { return func(s *settings) { s.limit = &n } }
+
+// Fair shares a [Limit] fairly between groups, such as tenants: of those that wait, the one that holds fewest is served
+// next. The group stands before the owner, as in group:host:pid:uuid. Needs the module, from 2.0 on.
+func Fair(group string) Option { return func(s *settings) { s.group = &group } }
+
+// Per lets n of each [Fair] group hold the lock at most.
+func Per(n int64) Option { return func(s *settings) { s.per = &n } }
+
+// Replicas grants and renews a hold only once n replicas have acknowledged it; else the error is [ErrNoReplicas]. Needs
+// version 2.0 of the module, or no module: then it sends WAIT.
+func Replicas(n int64) Option { return func(s *settings) { s.replicas = &n } }
 
 // MaxQueue does not wait behind n others or more: [ErrQueueFull] is returned at once. Needs the module.
 func MaxQueue(n int64) Option { return func(s *settings) { s.maxQueue = &n } }
@@ -69,6 +84,9 @@ func Logger(logger *slog.Logger) Option { return func(s *settings) { s.logger = 
 // longest is the greatest time that the server can add to its clock, but for those that Go can't express.
 const longest = 100 * 365 * 24 * time.Hour
 
+// longestOwner is in bytes.
+const longestOwner = 1024
+
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
@@ -86,6 +104,16 @@ func (s *settings) check() error {
 		return invalid("Shared and Limit exclude each other")
 	case s.limit != nil && *s.limit < 1:
 		return invalid("a limit of %d; it must be at least 1", *s.limit)
+	case s.group != nil && (*s.group == "" || strings.Contains(*s.group, ":")):
+		return invalid("the group %q; it must not be empty, nor have a colon, which ends it in the owner", *s.group)
+	case s.group != nil && s.limit == nil:
+		return invalid("Fair without Limit")
+	case s.per != nil && s.group == nil:
+		return invalid("Per without Fair")
+	case s.per != nil && *s.per < 1:
+		return invalid("Per of %d; it must be at least 1", *s.per)
+	case s.replicas != nil && (*s.replicas < 1 || *s.replicas > 64):
+		return invalid("Replicas of %d; it must be 1 to 64", *s.replicas)
 	case s.maxQueue != nil && *s.maxQueue < 0:
 		return invalid("a MaxQueue of %d", *s.maxQueue)
 	case s.renewFor != nil && *s.renewFor <= 0:
@@ -94,9 +122,9 @@ func (s *settings) check() error {
 		return invalid("a RetryInterval of %v; it must be at least a millisecond", s.retryInterval)
 	case s.owner != nil && (*s.owner == "*" || *s.owner == "@lock:shared"):
 		return invalid("the owner %s, which means something else to the server", *s.owner)
-	case s.owner != nil && (len(*s.owner) < 1 || len(*s.owner) > 1024):
-		return invalid("an owner of %d bytes; it must have 1 to 1024", len(*s.owner))
-	case s.ownerPrefix != nil && (len(*s.ownerPrefix) < 1 || len(*s.ownerPrefix) > 1024-37):
+	case s.owner != nil && (len(*s.owner) < 1 || len(*s.owner) > longestOwner):
+		return invalid("an owner of %d bytes; it must have 1 to %d", len(*s.owner), longestOwner)
+	case s.ownerPrefix != nil && (len(*s.ownerPrefix) < 1 || len(*s.ownerPrefix) > longestOwner-37):
 		return invalid("an OwnerPrefix of %d bytes; it must have 1 to 987", len(*s.ownerPrefix))
 	}
 	return nil

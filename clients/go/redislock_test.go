@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,16 @@ func TestWhatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a limit of 0":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(0)}},
 		"shared and limited":   {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Shared()}},
 		"a negative MaxQueue":  {[]string{"k"}, time.Second, []redislock.Option{redislock.MaxQueue(-1)}},
+		"a group and a colon":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann:b")}},
+		"no group":             {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("")}},
+		"a long group":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair(long)}},
+		"fair without a limit": {[]string{"k"}, time.Second, []redislock.Option{redislock.Fair("ann")}},
+		"fair with two keys":   {[]string{"k", "l"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann")}},
+		"per without a group":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Per(1)}},
+		"per 0":                {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann"), redislock.Per(0)}},
+		"no replicas":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(0)}},
+		"65 replicas":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(65)}},
+		"no pipelines":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(1)}},
 		"RenewFor nothing":     {[]string{"k"}, time.Second, []redislock.Option{redislock.RenewFor(0)}},
 		"no pause":             {[]string{"k"}, time.Second, []redislock.Option{redislock.RetryInterval(0)}},
 		"the owner *":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("*")}},
@@ -440,5 +451,155 @@ func TestATTLShorterThanTheWayToTheServerIsNotAskedForWithoutAPause(t *testing.T
 	}
 	if asked := server.count("ACQUIRE"); asked > 40 {
 		t.Error(asked, "requests in a second")
+	}
+}
+
+// pipelining replies to commands in a pipeline as it replies to each. The first words of those are in pipelines.
+type pipelining struct {
+	*scripted
+	pipelines []string
+}
+
+func (p *pipelining) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+	var replies []any
+	var names []string
+	for _, args := range commands {
+		reply, err := p.Do(ctx, args...)
+		if refused, ok := err.(redislock.ServerError); ok {
+			reply = refused
+		} else if err != nil {
+			return nil, err
+		}
+		replies, names = append(replies, reply), append(names, args[0].(string))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pipelines = append(p.pipelines, strings.Join(names, " "))
+	return replies, nil
+}
+
+func inPipelines(replies map[string][]any) (*redislock.Client, *pipelining) {
+	server := &pipelining{scripted: &scripted{replies: replies}}
+	return redislock.New(server), server
+}
+
+func TestAGroupStandsBeforeTheOwner(t *testing.T) {
+	locks, server := replying(map[string][]any{"LOCK.ACQUIRE": {int64(7)}})
+	fair := []redislock.Option{redislock.Limit(10), redislock.Fair("ann")}
+	first, err := locks.TryLock(background, "reports", time.Second, append(fair, redislock.OwnerPrefix("web-3"))...)
+	if err != nil || !strings.HasPrefix(first.Owner(), "ann:web-3:") {
+		t.Fatal(err, first)
+	}
+	_, err = locks.Lock(background, "reports", time.Second, append(fair, redislock.Owner("me"), redislock.Per(2), redislock.MaxQueue(5))...)
+	if err != nil || server.sent[0] != "LOCK.ACQUIRE reports "+first.Owner()+" 1000 LIMIT 10 FAIR" ||
+		server.sent[1] != "LOCK.ACQUIRE reports ann:me 1000 QUEUE 3000 LIMIT 10 FAIR PER 2 MAXQUEUE 5" {
+		t.Error(err, server.sent)
+	}
+}
+
+func TestWhatWaitsForReplicasHasAConnectionOfItsOwn(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RENEW": {int64(1)}})
+	me := redislock.Owner("me")
+	hold, err := locks.TryLock(background, "market", time.Second, me, redislock.Replicas(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Refresh(background, 2*time.Second); err != nil {
+		t.Error(err)
+	}
+	if _, err := locks.TryLock(background, "shop", time.Second, me); err != nil {
+		t.Error(err)
+	}
+	want := []string{"LOCK.ACQUIRE market me 1000 REPLICAS 2", "LOCK.RENEW market me 2000 REPLICAS 2", "LOCK.ACQUIRE shop me 1000"}
+	if !slices.Equal(server.sent, want) || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE", "LOCK.RENEW"}) {
+		t.Error(server.sent, server.pipelines)
+	}
+}
+
+func TestAfterAPlaceARetryWaitsForReplicas(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
+	if _, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1)); err != nil {
+		t.Error(err)
+	}
+	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") != 1 || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE"}) {
+		t.Error(server.sent, server.pipelines)
+	}
+}
+
+func TestAGrantThatTooFewReplicasAcknowledgedIsReleased(t *testing.T) {
+	few := redislock.ErrNoReplicas + " lock was not acknowledged by 2 replicas in time"
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {few}, "LOCK.RELEASE": {int64(0)}})
+	if _, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(2)); err != few {
+		t.Error(err)
+	}
+	if err := locks.Wait(background); err != nil || server.count("ACQUIRE") != 1 || server.count("RELEASE") != 1 {
+		t.Error(err, server.sent)
+	}
+}
+
+func TestARenewalThatTooFewReplicasAcknowledgedMayHaveShortenedTheHold(t *testing.T) {
+	few := redislock.ErrNoReplicas + " lock was not acknowledged by 1 replicas in time"
+	locks, _ := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(7)}, "LOCK.RENEW": {few}})
+	hold, err := locks.TryLock(background, "market", time.Minute, redislock.Replicas(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Refresh(background, 5*time.Second); err != few || hold.TTL() > 5*time.Second {
+		t.Error(err, hold.TTL())
+	}
+}
+
+func TestWithoutTheModuleWaitFollowsInTheSamePipeline(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"EVAL": {int64(1)}, "WAIT": {int64(2), int64(1), redislock.ServerError("NOPERM no"), int64(1)}})
+	two := redislock.Replicas(2)
+	if _, err := locks.TryLock(background, "market", time.Minute, two); err != nil {
+		t.Error(err)
+	}
+	for _, why := range []string{"acknowledged by 1 of 2 replicas", "NOPERM no"} {
+		_, err := locks.TryLock(background, "market", time.Minute, two)
+		if !errors.Is(err, redislock.ErrNoReplicas) || !strings.Contains(err.Error(), why) {
+			t.Error(err)
+		}
+	}
+	want := []string{"LOCK.ACQUIRE", "EVAL WAIT", "EVAL WAIT", "EVAL WAIT"} // and two releases
+	if err := locks.Wait(background); err != nil || server.count("EVAL") != 5 || server.count("WAIT 2 1000") != 3 || !slices.Equal(server.pipelines, want) {
+		t.Error(err, server.sent, server.pipelines)
+	}
+}
+
+// inACluster sends one command in a pipeline and no more.
+type inACluster struct{ *pipelining }
+
+func (c inACluster) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+	if len(commands) > 1 {
+		return nil, redislock.ErrNoConnection
+	}
+	return c.pipelining.Pipeline(ctx, commands...)
+}
+
+func TestWithoutTheModuleReplicasAreRefusedWhereWaitCantBeSent(t *testing.T) {
+	_, server := inPipelines(map[string][]any{"EVAL": {int64(1)}})
+	_, err := redislock.New(inACluster{server}).TryLock(background, "market", time.Minute, redislock.Replicas(1))
+	if !errors.Is(err, redislock.ErrModuleMissing) || !strings.Contains(err.Error(), "WAIT") || server.count("EVAL") > 0 {
+		t.Error(err, server.sent)
+	}
+}
+
+func TestAnOlderModuleIsNamedWithWhatItLacks(t *testing.T) {
+	for what, options := range map[string][]redislock.Option{
+		"Fair": {redislock.Limit(3), redislock.Fair("ann")}, "Replicas": {redislock.Replicas(1)},
+	} {
+		locks, server := inPipelines(map[string][]any{
+			"LOCK.ACQUIRE": {redislock.ServerError("ERR syntax error")}, "INFO": {"# lock_build\r\nlock_version:1.0.0\r\n"},
+		})
+		for range [2]int{} {
+			_, err := locks.TryLock(background, "market", time.Minute, options...)
+			if !errors.Is(err, redislock.ErrModuleOlder) || !strings.Contains(err.Error(), what+" needs version 2.0, and it is 1.0.0") {
+				t.Error(err)
+			}
+		}
+		if server.count("INFO lock") != 1 {
+			t.Error(server.sent)
+		}
 	}
 }

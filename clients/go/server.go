@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,6 +16,7 @@ const maxBlocked = 128
 type server struct {
 	doer      Doer
 	connector Connector // nil if the client has none
+	pipeliner Pipeliner // the same
 	module    module
 	workers   workers
 	blocked   chan struct{} // one element for each waiter that has a connection
@@ -34,8 +36,8 @@ func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string)
 	value, known, err := s.byModule(ctx, via, l, l.acquire(wait...))
 	var refused ServerError
 	switch {
-	case l.maxQueue != nil && errors.As(err, &refused) && strings.HasPrefix(string(refused), "ERR syntax error"):
-		return reply{}, s.explain(ctx, via, err)
+	case l.needsVersion2() != "" && errors.As(err, &refused) && strings.HasPrefix(string(refused), "ERR syntax error"):
+		return reply{}, s.explain(ctx, via, l, err)
 	case err != nil:
 		return reply{}, err
 	}
@@ -46,12 +48,12 @@ func (s *server) acquire(ctx context.Context, via Doer, l *lock, wait ...string)
 		number, err := integer(value)
 		return reply{granted: number > 0, fence: max(number, 0), place: max(-number, 0)}, err
 	}
-	count, err := s.count(via.Do(ctx, l.eval(plainAcquire, milliseconds(l.ttl))...))
+	count, err := s.plain(ctx, via, l, l.eval(plainAcquire, milliseconds(l.ttl)))
 	return reply{granted: count == 1}, err
 }
 
 // explain asks a module once for its version. One that is older calls a word that it does not know a syntax error.
-func (s *server) explain(ctx context.Context, via Doer, err error) error {
+func (s *server) explain(ctx context.Context, via Doer, l *lock, err error) error {
 	version := s.module.version(func() any {
 		info, _ := via.Do(ctx, "INFO", "lock")
 		return info
@@ -62,13 +64,15 @@ func (s *server) explain(ctx context.Context, via Doer, err error) error {
 	case !strings.HasPrefix(version, "1."):
 		return err
 	}
-	return fmt.Errorf("%w: MaxQueue needs version 2.0, and it is %s", ErrModuleOlder, version)
+	return fmt.Errorf("%w: %s needs version 2.0, and it is %s", ErrModuleOlder, l.needsVersion2(), version)
 }
 
 func (s *server) renew(ctx context.Context, l *lock, ttl time.Duration) (reply, error) {
-	value, known, err := s.byModule(ctx, s.doer, l, l.command("RENEW", milliseconds(ttl)))
+	via := s.alone(l)
+	value, known, err := s.byModule(ctx, via, l, l.renewal(ttl))
 	if err == nil && !known {
-		value, err = s.doer.Do(ctx, l.eval(plainRenew, milliseconds(ttl))...)
+		count, err := s.plain(ctx, via, l, l.eval(plainRenew, milliseconds(ttl)))
+		return reply{count: count}, err
 	}
 	count, err := s.count(value, err)
 	return reply{count: count}, err
@@ -105,6 +109,46 @@ func (s *server) mayBlock() bool {
 	default:
 		return false
 	}
+}
+
+// alone returns what others don't wait behind: the client itself, unless the reply waits for replicas.
+func (s *server) alone(l *lock) Doer {
+	if l.replicas != nil {
+		return alone{s.pipeliner}
+	}
+	return s.doer
+}
+
+// replicasWait is how long replicas have to acknowledge without the module. With it, lock.replica-timeout says so.
+const replicasWait = time.Second
+
+// plain runs a script of those for a server without the module. If replicas are to acknowledge what it wrote, WAIT follows
+// in the same pipeline: over another connection it would wait for nothing.
+func (s *server) plain(ctx context.Context, via Doer, l *lock, script []any) (int64, error) {
+	if l.replicas == nil {
+		return s.count(via.Do(ctx, script...))
+	}
+	wait := []any{"WAIT", strconv.FormatInt(*l.replicas, 10), milliseconds(replicasWait)}
+	replies, err := s.pipeliner.Pipeline(ctx, script, wait)
+	if errors.Is(err, ErrNoConnection) {
+		return 0, fmt.Errorf("%w, which Replicas needs with this client, because it can't send WAIT", ErrModuleMissing)
+	}
+	if err != nil {
+		return 0, err
+	}
+	refused, _ := replies[0].(error)
+	count, err := s.count(replies[0], refused)
+	if err != nil || count == 0 {
+		return count, err
+	}
+	if refused, ok := replies[1].(error); ok {
+		return 0, ServerError("NOREPLICAS lock can't wait for replicas: " + refused.Error())
+	}
+	acknowledged, err := integer(replies[1])
+	if err == nil && acknowledged < *l.replicas {
+		err = ServerError(fmt.Sprintf("NOREPLICAS lock was acknowledged by %d of %d replicas within %v", acknowledged, *l.replicas, replicasWait))
+	}
+	return count, err
 }
 
 func (s *server) hasBlocked() { <-s.blocked }

@@ -128,10 +128,8 @@ pub fn ask<'w>(
         ));
     }
     let key = names.first().map_or(&[][..], |name| name.key);
-    let replicas = replicas_wanted(options.replicas, call)?;
-    if replicas > 0 && matches!(options.patience, Patience::Place(_)) {
-        return Err(Fault::Words("REPLICAS and QUEUE can't be used together"));
-    }
+    let is_place = matches!(options.patience, Patience::Place(_));
+    let replicas = replicas_wanted(options.replicas, is_place, call)?;
     let patience = match options.patience {
         Patience::Until(_) | Patience::Forever if !call.caller.may_wait() => Patience::Try,
         // No client could retry.
@@ -176,10 +174,15 @@ pub fn ask<'w>(
 }
 
 /// How many replicas have to acknowledge what this call asks for, which says so, or leaves it to `lock.replicas`.
-pub fn replicas_wanted(said: Option<u8>, call: &Call<'_, '_, '_>) -> Result<u8, Fault> {
+/// `is_place` says that no client waits for them.
+pub fn replicas_wanted(
+    said: Option<u8>,
+    is_place: bool,
+    call: &Call<'_, '_, '_>,
+) -> Result<u8, Fault> {
     let replicas =
         said.unwrap_or_else(|| call.locks.limits().replicas.try_into().unwrap_or(u8::MAX));
-    if replicas > 0 && !call.caller.may_wait() {
+    if replicas > 0 && !is_place && !call.caller.may_wait() {
         return Err(Fault::ReplicasDenied);
     }
     Ok(replicas)

@@ -18,7 +18,7 @@ pub fn renew<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<O
         }
         said = Some(replicas(&mut call.words)?);
     }
-    let replicas = replicas_wanted(said, call)?;
+    let replicas = replicas_wanted(said, false, call)?;
     if replicas == 0 {
         let renewed = call.locks.renew(&mut call.turn, names, owner, ttl)?;
         return Ok(Outcome::Reply(Reply::yes_or_no(renewed)));

@@ -49,13 +49,21 @@ pub fn recover() {
     shield("recovering", || (), rest);
 }
 
-/// The server tells us this. It is acted on at once where that is possible, or else when the
-/// [inbox](super::inbox) is read.
+/// The server tells us this. It is acted on at once where that is possible, behind what is in the
+/// [inbox](super::inbox), or else when that is read.
 pub fn hear(note: Note) {
-    inbox::leave(note);
-    // Entering reads the inbox. On another thread the server is asked to call us on its own, however idle that is.
-    if with(|_| ()).is_none()
-        && !thread::is_own()
+    let mut note = Some(note);
+    let act = |module: &Module| {
+        // In the middle of a change it is left in the inbox.
+        note.take().into_iter().for_each(|note| module.act_on(note));
+        module.read_inbox();
+    };
+    if with(act).is_some() {
+        return;
+    }
+    note.into_iter().for_each(inbox::leave);
+    // On another thread the server is asked to call us on its own, however idle that is.
+    if !thread::is_own()
         // SAFETY: the function is static.
         && unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK
     {

@@ -116,11 +116,15 @@ impl Module {
                 return Ok(());
             }
             // Those who wait may have to be sent away.
-            Note::SettingsChanged => self.change_alone(|locks| {
-                locks.set_limits(config::limits(), now);
-                let classes = config::classes();
-                locks.waiting.set_classes(classes::patterns(&classes), fits);
-            })?,
+            Note::SettingsChanged => {
+                let limits = config::limits();
+                self.change_alone(|locks| {
+                    locks.set_limits(limits, now);
+                    let classes = config::classes();
+                    locks.waiting.set_classes(classes::patterns(&classes), fits);
+                })?;
+                self.replicas.set_wanted(limits.replicas, now);
+            }
             Note::RoleChanged { master } => {
                 self.is_master.set(*master);
                 self.change_alone(|locks| {

@@ -15,7 +15,7 @@ use std::ffi::{CString, c_int};
 
 use super::clock;
 use super::ffi::api::{self, CommandFilter, FilterCtx};
-use super::ffi::{Ctx, FILTER_NO_SELF, text};
+use super::ffi::{Ctx, FILTER_NO_SELF, context, text};
 use super::home;
 use super::module::Module;
 use super::replicate;
@@ -42,6 +42,8 @@ pub struct Replicas {
     next_look: Cell<Option<Ms>>,
     /// How many are connected, and when that was so.
     connected: Cell<Option<(Ms, usize)>>,
+    /// What `lock.replicas` is; nothing while the module is being loaded, when none is connected yet.
+    wanted: Cell<Option<u64>>,
 }
 
 impl Replicas {
@@ -50,6 +52,21 @@ impl Replicas {
         match self.connected.get() {
             Some((at, count)) if now.ms().saturating_sub(at) < FRESH => count,
             _ => self.look(now).1.len(),
+        }
+    }
+
+    /// `lock.replicas` may have been set.
+    pub fn set_wanted(&self, wanted: u64, now: Now) {
+        let before = self.wanted.replace(Some(wanted));
+        if before.is_none_or(|before| wanted <= before) {
+            return;
+        }
+        let connected = self.connected(now);
+        if u64::try_from(connected).is_ok_and(|connected| connected < wanted) {
+            context::log_warning(&format!(
+                "lock.replicas is {wanted}, and {connected} replicas are connected: without more of them no lock \
+                 is granted or renewed"
+            ));
         }
     }
 

@@ -59,6 +59,8 @@ fn with_too_few_replicas_nothing_is_written_and_who_waits_waits_on() {
         Value::Error("NOREPLICAS lock needs 2 replicas, and 1 are connected".into())
     );
     cmd!(client, "CONFIG", "SET", "lock.replicas", 2);
+    let warning = "lock.replicas is 2, and 1 replicas are connected";
+    assert!(master.log().contains(warning), "{}", master.log());
     assert!(client.run(&asks("")).is_error("NOREPLICAS lock"));
     assert_eq!(cmd!(client, "EXISTS", "k"), 0);
     let mut waiter = master.waiter(&asks("BLOCK 0"));
@@ -238,4 +240,20 @@ fn whichever_replica_is_promoted_has_each_grant_that_an_owner_got() {
             assert_eq!(cmd!(there, "GET", key), "o", "{key} of {}", keys.len());
         }
     }
+}
+
+#[test]
+fn a_poll_returns_a_token_that_the_replica_has() {
+    let (master, replicas) = with_replicas(1);
+    let (mut client, mut there) = (master.client(), replicas[0].client());
+    let ask = args!["LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 60_000, "REPLICAS", 1];
+    // In a transaction too: no reply waits.
+    assert_eq!(client.transaction(std::slice::from_ref(&ask))[0], -1);
+    let fence = eventually_some("the replica has it", || {
+        let answer = client.run(&ask);
+        (answer != -1).then(|| answer.fence())
+    });
+    assert!(fence > 0);
+    assert_eq!(cmd!(there, "GET", "k"), "a");
+    client.release("k", "a");
 }

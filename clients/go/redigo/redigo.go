@@ -36,6 +36,59 @@ func (c *Client) Connect(ctx context.Context, _ string) (redislock.Conn, error) 
 	return get(ctx, c.own)
 }
 
+// Pipeline sends commands over one connection beside the pool.
+func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+	got, err := get(ctx, c.own)
+	if err != nil {
+		return nil, err
+	}
+	defer got.Close()
+	own := got.(conn)
+	for _, args := range commands {
+		name, ok := args[0].(string)
+		if !ok {
+			return nil, errName
+		}
+		if err := own.Send(name, args[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	if err := own.Flush(); err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(commands))
+	for i := range commands {
+		timeout, err := limit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := redis.ReceiveWithTimeout(own.Conn, timeout)
+		var refused redis.Error
+		switch {
+		case errors.As(err, &refused):
+			reply = redislock.ServerError(refused)
+		case err != nil:
+			return nil, err
+		}
+		replies[i] = reply
+	}
+	return replies, nil
+}
+
+// limit is the time for the next reply; 0: none. The pool's own read timeout does not count.
+func limit(ctx context.Context) (time.Duration, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0, nil
+	}
+	if timeout := time.Until(deadline); timeout > 0 {
+		return timeout, nil
+	}
+	return 0, context.DeadlineExceeded
+}
+
+var errName = fmt.Errorf("%w: the name of a command must be a string", redislock.ErrInvalid)
+
 // Close closes the connections beside the pool. The pool that was given stays open.
 func (c *Client) Close() error { return c.own.Close() }
 
@@ -62,15 +115,13 @@ func get(ctx context.Context, pool *redis.Pool) (redislock.Conn, error) {
 type conn struct{ redis.Conn }
 
 func (c conn) Do(ctx context.Context, args ...any) (any, error) {
-	var timeout time.Duration // 0: none. The pool's own read timeout does not count
-	if deadline, ok := ctx.Deadline(); ok {
-		if timeout = time.Until(deadline); timeout <= 0 {
-			return nil, context.DeadlineExceeded
-		}
+	timeout, err := limit(ctx)
+	if err != nil {
+		return nil, err
 	}
 	name, ok := args[0].(string)
 	if !ok {
-		return nil, fmt.Errorf("%w: the name of a command must be a string", redislock.ErrInvalid)
+		return nil, errName
 	}
 	reply, err := redis.DoWithTimeout(c.Conn, timeout, name, args[1:]...)
 	var refused redis.Error

@@ -32,6 +32,44 @@ func (c *Client) Do(ctx context.Context, args ...any) (any, error) {
 // Connect returns a connection of the pool for commands that block. In a cluster it may be any node's.
 func (c *Client) Connect(context.Context, string) (redislock.Conn, error) { return conn{c.client}, nil }
 
+// Pipeline sends commands over one connection of that pool.
+func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+	if len(commands) == 1 { // which finds its way in a cluster
+		return replies(conn{c.client}.Do(ctx, commands[0]...))
+	}
+	dedicated, release := c.client.Dedicate()
+	defer release()
+	built := make([]rueidis.Completed, len(commands))
+	for i, args := range commands {
+		words, key, err := split(args)
+		if err != nil {
+			return nil, err
+		}
+		if words[0] == "WAIT" {
+			built[i] = dedicated.B().Arbitrary(words...).Blocking()
+			continue
+		}
+		built[i] = dedicated.B().Arbitrary(words[:key]...).Keys(words[key]).Args(words[key+1:]...).Blocking()
+	}
+	all := make([]any, 0, len(commands))
+	for _, one := range dedicated.DoMulti(ctx, built...) {
+		reply, err := replies(result(one))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, reply...)
+	}
+	return all, nil
+}
+
+// replies has an error of the server among the replies.
+func replies(reply any, err error) ([]any, error) {
+	if refused, ok := err.(redislock.ServerError); ok {
+		return []any{refused}, nil
+	}
+	return []any{reply}, err
+}
+
 type conn struct{ client rueidis.Client }
 
 func (c conn) Do(ctx context.Context, args ...any) (any, error) {

@@ -44,9 +44,11 @@ var kinds = []kind{
 	{"polling", func(t *testing.T, address string) redislock.Doer {
 		client := redis.NewClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { _ = client.Close() })
-		return struct{ redislock.Doer }{goredis.New(client)}
+		return polling{goredis.New(client)}
 	}},
 }
+
+type polling struct{ redislock.Pipeliner }
 
 type kind struct {
 	name    string

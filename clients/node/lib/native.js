@@ -43,8 +43,9 @@ class Native {
     };
     // A try joins no queue.
     if (how.length === 0) return await this.sayAcknowledged("ACQUIRE", [owner, ttl, ...this.mode], read);
-    const reply = await this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...this.maxQueue], read);
     // A place is granted before replicas acknowledge it. The same owner's next request waits for them.
+    const replicas = this.replicas ? ["REPLICAS", 0] : [];
+    const reply = await this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...replicas, ...this.maxQueue], read);
     return this.replicas && reply?.held ? await this.acquire(owner, ttl) : reply;
   }
 

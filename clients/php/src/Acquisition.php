@@ -60,6 +60,9 @@ final class Acquisition
                 $fence = null; // an operator, lock.drain or a failover has ended the wait, and not the patience
             }
 
+            if (null !== $fence && $this->server->waitsForReplicasAfterwards()) {
+                $fence = $this->once();
+            }
             if (null !== $fence && $this->isFresh()) {
                 return $fence;
             }
@@ -119,7 +122,9 @@ final class Acquisition
                 ? $this->server->askModule(fn (Commands $commands) => $commands->acquireShared($this->name, $this->owner, $this->ttl, 'write' === $this->held, $wait), $this->logger)
                 : $this->server->ask(fn (Commands $commands) => $commands->acquire($this->name, $this->owner, $this->ttl, $mayHold, $wait), $this->logger);
         } catch (ServerError|ModuleRequiredException $e) {
-            --$this->unanswered;
+            if (!$e instanceof ServerError || !$e->startsWith('NOREPLICAS')) {
+                --$this->unanswered; // else it may have been granted
+            }
             // Then the wait is of a later request, or of one for other locks, or the owner has had a share before.
             $this->isOfOthers = $e instanceof ServerError && $e->startsWith('REPLACED', 'ONEWAIT', 'NOUPGRADE');
             throw $e;

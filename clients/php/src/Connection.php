@@ -32,4 +32,12 @@ interface Connection
      * @throws ConnectionLost It is not known whether it has run
      */
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed;
+
+    /**
+     * Sends commands in one pipeline over one connection, and returns their replies; null if the library can't.
+     *
+     * @throws ServerError    The server has refused one of them
+     * @throws ConnectionLost It is not known which of them have run
+     */
+    public function sendTogether(string $name, array $commands): ?array;
 }

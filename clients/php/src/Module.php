@@ -29,15 +29,18 @@ final class Module implements Commands
         local left = field.mode == 'exclusive' and redis.call('LOCK.CHECK', key, owner)
         if left and field.queue == 0 then
             redis.call('LOCK.RELEASE', key, owner)
-            local share = redis.pcall('LOCK.ACQUIRE', key, owner, ttl, 'SHARED')
+            local share = redis.pcall('LOCK.ACQUIRE', key, owner, ttl, 'SHARED', unpack(ARGV, 3))
             if type(share) == 'number' then return share end
             redis.call('SET', key, owner, 'PX', left > 0 and left or ttl)
         end
-        local fence = redis.call('LOCK.ACQUIRE', key, owner, ttl, 'SHARED')
+        local fence = redis.call('LOCK.ACQUIRE', key, owner, ttl, 'SHARED', unpack(ARGV, 3))
         return fence and left and -fence or fence
         LUA;
 
-    public function __construct(private Connection $connection, private bool $queue)
+    /** @var \WeakMap<object, string> For each client the version of its server's module, once that matters */
+    private static ?\WeakMap $versions = null;
+
+    public function __construct(private Connection $connection, private bool $queue, private ?int $replicas = null)
     {
     }
 
@@ -51,17 +54,25 @@ final class Module implements Commands
         if (!$isExclusive) {
             return $this->ask($name, $owner, $ttl, ['SHARED'], $wait);
         }
+        // A script can't wait for replicas: they are waited for afterwards.
+        $without = null === $this->replicas ? [] : ['REPLICAS', 0];
         try {
-            return $this->connection->send($name, ['EVAL', self::DEMOTE, 1, $this->connection->key($name), $owner, $ttl]);
+            $fence = $this->connection->send($name, ['EVAL', self::DEMOTE, 1, $this->connection->key($name), $owner, $ttl, ...$without]);
         } catch (ServerError $e) {
             // What servers say of an unknown command in a script.
             throw 1 === preg_match('/\bunknown (\w+ )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
         }
+        if (null === $this->replicas || null === $fence) {
+            return $fence;
+        }
+        $acknowledged = $this->ask($name, $owner, $ttl, ['SHARED'], null);
+
+        return $fence < 0 && null !== $acknowledged ? -$acknowledged : $acknowledged;
     }
 
     public function renew(string $name, string $owner, int $ttl): bool
     {
-        return 1 === $this->connection->send($name, ['LOCK.RENEW', $this->connection->key($name), $owner, $ttl]);
+        return 1 === $this->connection->send($name, ['LOCK.RENEW', $this->connection->key($name), $owner, $ttl, ...$this->acknowledged()], $this->limit());
     }
 
     public function release(string $name, string $owner, ?float $timeout = null): bool
@@ -89,15 +100,15 @@ final class Module implements Commands
     {
         $words = ['LOCK.ACQUIRE', $this->connection->key($name), $owner, $ttl, ...$mode];
         if (null === $wait) {
-            return $this->connection->send($name, $words);
+            return $this->send($name, [...$words, ...$this->acknowledged()], $this->limit());
         }
         if (!$this->keepsPlace()) {
             $wait = min($wait, 1000 * $this->connection->longestWait());
 
-            return $this->connection->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
+            return $this->send($name, [...$words, ...$this->acknowledged(), 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
         }
         try {
-            $place = $this->connection->send($name, [...$words, 'QUEUE', $this->lease]);
+            $place = $this->send($name, [...$words, 'QUEUE', $this->lease]);
         } catch (ServerError $e) {
             $longest = 1 === preg_match('/^ERR lease must be 1 to (\d+) /', $e->getMessage(), $found) ? (int) $found[1] : 0;
             if ($longest < 1 || $longest >= $this->lease) {
@@ -109,5 +120,47 @@ final class Module implements Commands
         }
 
         return $place > 0 ? $place : null; // below 0 it is a place
+    }
+
+    private function acknowledged(): array
+    {
+        return null === $this->replicas ? [] : ['REPLICAS', $this->replicas];
+    }
+
+    /** How many seconds the reply may take that waits for replicas: a limit of the client's is not for that. */
+    private function limit(): ?float
+    {
+        return null === $this->replicas ? null : Connection::REPLY;
+    }
+
+    /** A module that is older calls a word that it does not know a syntax error. */
+    private function send(string $name, array $words, ?float $timeout = null): mixed
+    {
+        try {
+            return $this->connection->send($name, $words, $timeout);
+        } catch (ServerError $e) {
+            if (null === $this->replicas || !$e->startsWith('ERR syntax error')) {
+                throw $e;
+            }
+            $version = $this->version($name);
+            throw '' === $version || str_starts_with($version, '1.') ? new ModuleRequiredException('replicas', $e, $version ?: 'older') : $e;
+        }
+    }
+
+    /** Asked for once; empty if the module does not say. */
+    private function version(string $name): string
+    {
+        self::$versions ??= new \WeakMap();
+        $client = $this->connection->client();
+        if (!isset(self::$versions[$client])) {
+            try {
+                $info = $this->connection->send($name, ['INFO', 'lock']);
+            } catch (ServerError) {
+                $info = '';
+            }
+            self::$versions[$client] = preg_match('/^lock_version:(\S+)/m', (string) $info, $found) ? $found[1] : '';
+        }
+
+        return self::$versions[$client];
     }
 }

@@ -35,12 +35,34 @@ final class PhpRedisConnection implements Connection
         return $this->isCluster ? 0 : 60;
     }
 
+    public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
+    {
+        return $this->exchange($name, $timeout, $once, fn (object $redis) => $this->isCluster ? $redis->rawCommand($name, ...$words) : $redis->rawCommand(...$words));
+    }
+
+    public function sendTogether(string $name, array $commands): ?array
+    {
+        return $this->isCluster ? null : $this->exchange($name, self::REPLY, false, static function (object $redis) use ($commands): array {
+            $redis->pipeline();
+            try {
+                foreach ($commands as $words) {
+                    $redis->rawCommand(...$words);
+                }
+
+                return array_map(static fn ($reply) => false === $reply ? null : $reply, $redis->exec());
+            } catch (\RedisException $e) {
+                $redis->close(); // replies may be unread
+                throw $e;
+            }
+        });
+    }
+
     /**
      * phpredis sends nothing twice. But if a connection ends right after a command was sent, it may connect again and
      * wait there for a reply that never comes: therefore the limits on what it waits for. If it can't connect it gives
      * up after ten tries in one instant, and then its client fails until the application calls connect(): therefore the pauses.
      */
-    public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
+    private function exchange(string $name, ?float $timeout, bool $once, callable $send): mixed
     {
         $redis = $this->node($name);
         if (\Redis::ATOMIC !== $redis->getMode()) {
@@ -70,7 +92,7 @@ final class PhpRedisConnection implements Connection
             if ($once && $this->isCluster) {
                 $this->findSlot($name);
             }
-            $reply = $this->isCluster ? $redis->rawCommand($name, ...$words) : $redis->rawCommand(...$words);
+            $reply = $send($redis);
         } catch (\RedisException|\RedisClusterException $e) {
             // An error of the server is the message too. After a lost connection, why it could not connect again stands here.
             if ($redis->getLastError() === $e->getMessage()) {

@@ -41,7 +41,44 @@ final class PredisConnection implements Connection
 
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
     {
-        $command = RawCommand::create(...array_map('strval', $words));
+        $command = self::command($words);
+
+        return $this->exchange($command, $timeout, $once, function (ConnectionInterface $connection, NodeConnectionInterface $node) use ($name, $command, $once) {
+            $reply = ($once ? $node : $connection)->executeCommand($command);
+            if ($once && $reply instanceof ErrorInterface && 1 === preg_match('/^(MOVED|ASK) /', $reply->getMessage())) {
+                // Nothing has run. A command that may be sent twice finds the way.
+                $this->send($name, ['EXISTS', $this->key($name)]);
+                $reply = $this->node($connection, $command)->executeCommand($command);
+            }
+
+            return [$reply];
+        })[0];
+    }
+
+    public function sendTogether(string $name, array $commands): ?array
+    {
+        if (method_exists($this->client->getConnection(), 'getClusterStrategy')) {
+            return null; // not every command says where it goes
+        }
+        $commands = array_map(self::command(...), $commands);
+
+        return $this->exchange($commands[0], self::REPLY, false, static function (ConnectionInterface $connection, NodeConnectionInterface $node) use ($commands) {
+            foreach ($commands as $command) {
+                $node->writeRequest($command);
+            }
+
+            return array_map($node->readResponse(...), $commands);
+        });
+    }
+
+    private static function command(array $words): RawCommand
+    {
+        return RawCommand::create(...array_map('strval', $words));
+    }
+
+    /** @return array The replies, none of which is an error */
+    private function exchange(RawCommand $command, ?float $timeout, bool $once, callable $send): array
+    {
         $connection = $this->client->getConnection();
         $limited = null;
         try {
@@ -59,12 +96,7 @@ final class PredisConnection implements Connection
                 $own = (float) ($node->getParameters()->read_write_timeout ?? \ini_get('default_socket_timeout'));
                 $this->limit($limited, $timeout ?? ($own > 0 ? min($own, self::REPLY) : self::REPLY));
             }
-            $reply = ($once ? $node : $connection)->executeCommand($command);
-            if ($once && $reply instanceof ErrorInterface && 1 === preg_match('/^(MOVED|ASK) /', $reply->getMessage())) {
-                // Nothing has run. A command that may be sent twice finds the way.
-                $this->send($name, ['EXISTS', $this->key($name)]);
-                $reply = $this->node($connection, $command)->executeCommand($command);
-            }
+            $replies = $send($connection, $node);
         } catch (CommunicationException $e) {
             $e->getConnection()->disconnect();
             throw new ConnectionLost($e->getMessage(), 0, $e);
@@ -73,11 +105,13 @@ final class PredisConnection implements Connection
                 $this->limit($limited, $own);
             }
         }
-        if ($reply instanceof ErrorInterface) {
-            throw new ServerError($reply->getMessage());
+        foreach ($replies as $reply) {
+            if ($reply instanceof ErrorInterface) {
+                throw new ServerError($reply->getMessage());
+            }
         }
 
-        return $reply;
+        return $replies;
     }
 
     /** The connection to the one server that this command goes to. */

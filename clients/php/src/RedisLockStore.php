@@ -42,6 +42,8 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
      * @param bool       $queue         Waits by asking every 100 ms for its place in the queue: signals are handled meanwhile
      * @param bool       $requireModule Throws on a server without the module
      * @param string|null $ownerPrefix  What owners begin with, before a UUID; null is "host:pid", of the process that acquires
+     * @param int|null   $replicas      How many replicas must acknowledge a grant or a refresh; else "NOREPLICAS". Without
+     *                                  the module it sends WAIT, but not in a cluster
      */
     public function __construct(
         object $redis,
@@ -50,6 +52,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         bool $queue = false,
         bool $requireModule = false,
         private ?string $ownerPrefix = null,
+        ?int $replicas = null,
     ) {
         $this->connection = match (true) {
             $redis instanceof \Redis, $redis instanceof \RedisArray, $redis instanceof \RedisCluster,
@@ -68,7 +71,10 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         if (null !== $ownerPrefix && ('' === $ownerPrefix || \strlen($ownerPrefix) > 1024 - 37)) {
             throw new InvalidArgumentException(sprintf('The prefix of owners must be 1 to 987 bytes, and is %d.', \strlen($ownerPrefix)));
         }
-        $this->server = new Server($this->connection, $queue, $requireModule);
+        if (null !== $replicas && ($replicas < 1 || $replicas > 64)) {
+            throw new InvalidArgumentException(sprintf('The replicas must be 1 to 64, or null, and are %d.', $replicas));
+        }
+        $this->server = new Server($this->connection, $queue, $requireModule, $replicas);
         $this->ends = new \WeakMap();
         $this->logger = new NullLogger();
     }

@@ -27,12 +27,12 @@ final class Server
     private Module $module;
     private BareServer $bareServer;
 
-    public function __construct(private Connection $connection, bool $queue, private bool $requireModule)
+    public function __construct(private Connection $connection, bool $queue, private bool $requireModule, private ?int $replicas = null)
     {
         self::$bare ??= new \WeakMap();
         self::$logged ??= new \WeakMap();
-        $this->module = new Module($connection, $queue);
-        $this->bareServer = new BareServer($connection);
+        $this->module = new Module($connection, $queue, $replicas);
+        $this->bareServer = new BareServer($connection, $replicas);
     }
 
     /**
@@ -118,6 +118,12 @@ final class Server
     public function keepsPlace(): bool
     {
         return !isset(self::$bare[$this->connection->client()]) && $this->module->keepsPlace();
+    }
+
+    /** Whether a grant must be asked for again, because a place can't wait for replicas. */
+    public function waitsForReplicasAfterwards(): bool
+    {
+        return null !== $this->replicas && $this->keepsPlace();
     }
 
     /** Seconds on a clock that is never set. */

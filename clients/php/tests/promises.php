@@ -6,6 +6,8 @@ use RedisLockModule\Symfony\ConnectionLost;
 use RedisLockModule\Symfony\ModuleRequiredException;
 use RedisLockModule\Symfony\RedisLockStore;
 use RedisLockModule\Symfony\ServerError;
+use Symfony\Component\Lock\Exception\InvalidArgumentException;
+use Symfony\Component\Lock\Exception\InvalidTtlException;
 use Symfony\Component\Lock\Exception\LockConflictedException;
 use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Key;
@@ -28,7 +30,7 @@ $verbs = [
             [$option, $value] = explode('=', $word) + [1 => ''];
             $given[$option] = $value;
         }
-        if (str_contains($name, ',') || array_intersect_key($given, ['renew' => 1, 'owner' => 1, 'limit' => 1, 'max-queue' => 1, 'cancellable' => 1])) {
+        if (str_contains($name, ',') || array_intersect_key($given, ['renew' => 1, 'owner' => 1, 'limit' => 1, 'fair' => 1, 'per' => 1, 'max-queue' => 1, 'cancellable' => 1])) {
             return 'cannot';
         }
         $wait = $given['wait'] ?? null;
@@ -38,6 +40,7 @@ $verbs = [
             maxWait: in_array($wait, [null, 'forever'], true) ? null : $wait / 1000,
             requireModule: isset($given['module']),
             ownerPrefix: $given['prefix'] ?? null,
+            replicas: isset($given['replicas']) ? (int) $given['replicas'] : null,
         );
         $key = new Key($name);
         match (true) {
@@ -92,7 +95,7 @@ $wordFor = function (Throwable $e): string {
 
     return match (true) {
         $e instanceof ModuleRequiredException, $cause instanceof ModuleRequiredException => "missing $text",
-        $e instanceof ValueError, $e instanceof Symfony\Component\Lock\Exception\InvalidTtlException => "invalid $text",
+        $e instanceof ValueError, $e instanceof InvalidArgumentException, $e instanceof InvalidTtlException => "invalid $text",
         $cause instanceof ServerError => 'refused '.$cause->getMessage(),
         $cause instanceof ConnectionLost => "unknown $text",
         $e instanceof LockConflictedException, $e instanceof LockExpiredException => 'busy',

@@ -136,6 +136,15 @@ fn lock_of(
     if let Some(most) = given.get("max-queue") {
         lock = lock.max_queue(most.parse().expect("a length"));
     }
+    if let Some(n) = given.get("replicas") {
+        lock = lock.replicas(n.parse().expect("a number"));
+    }
+    if let Some(group) = given.get("fair") {
+        lock = lock.fair(group);
+    }
+    if let Some(m) = given.get("per") {
+        lock = lock.per(m.parse().expect("a number"));
+    }
     lock
 }
 

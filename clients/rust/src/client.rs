@@ -1,8 +1,9 @@
 use crate::ask::ask_once;
+use crate::beside::Beside;
 use crate::known::{Known, lacks_form, lacks_module, lacks_word};
 use crate::words::Words;
 use crate::{Connection, Error, plain};
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, RedisResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub(crate) struct Client<C> {
     pub(crate) connection: C,
     pub(crate) words: Words,
     pub(crate) known: Arc<Known>,
+    /// For what waits for replicas, if there is a way to make connections.
+    pub(crate) beside: Option<Arc<Beside>>,
     pub(crate) requires_module: bool,
 }
 
@@ -27,6 +30,8 @@ pub(crate) enum Reply {
 }
 
 impl<C: Connection> Client<C> {
+    /// A place in the queue is granted before replicas acknowledge it: then the same owner [tries](Client::attempt).
+    ///
     /// If an earlier request of this owner may have been granted, a server without the module is asked for that, too.
     pub(crate) async fn acquire(
         &self,
@@ -35,7 +40,27 @@ impl<C: Connection> Client<C> {
         question: &Cmd,
         may_be_ours: bool,
     ) -> Result<Reply, Error> {
-        let replied = self.by_module::<Option<i64>>(question).await;
+        self.read(owner, ttl, self.by_module(question, false).await, may_be_ours).await
+    }
+
+    /// Once, and with the replicas.
+    pub(crate) async fn attempt(
+        &self,
+        owner: &[u8],
+        ttl: Duration,
+        may_be_ours: bool,
+    ) -> Result<Reply, Error> {
+        let question = self.words.acquire_acknowledged(owner, ttl);
+        self.read(owner, ttl, self.by_module(&question, true).await, may_be_ours).await
+    }
+
+    async fn read(
+        &self,
+        owner: &[u8],
+        ttl: Duration,
+        replied: Result<Option<Option<i64>>, Error>,
+        may_be_ours: bool,
+    ) -> Result<Reply, Error> {
         let replied = match replied {
             Err(error) => return Err(self.explain(error).await),
             Ok(replied) => replied,
@@ -47,9 +72,9 @@ impl<C: Connection> Client<C> {
             });
         }
         let key = self.words.first();
-        let acquired: bool = ask_once(&self.connection, &plain::acquire(key, owner, ttl)).await?;
-        let granted = acquired
-            || may_be_ours && ask_once(&self.connection, &plain::is_ours(key, owner, ttl)).await?;
+        let acquired: bool = self.change(&plain::acquire(key, owner, ttl)).await?;
+        let granted =
+            acquired || may_be_ours && self.change(&plain::is_ours(key, owner, ttl)).await?;
         Ok(if granted { Reply::Granted(None) } else { Reply::Taken })
     }
 
@@ -70,20 +95,20 @@ impl<C: Connection> Client<C> {
 
     /// Whether it was held.
     pub(crate) async fn renew(&self, owner: &[u8], ttl: Duration) -> Result<bool, Error> {
-        if let Some(held) = self.by_module(&self.words.renew(owner, ttl)).await? {
+        if let Some(held) = self.by_module(&self.words.renew(owner, ttl), true).await? {
             return Ok(held);
         }
         let forms = plain::renew(self.words.first(), owner, ttl);
-        self.by_any_of(&forms, &self.known.renew).await
+        by_any_of(&forms, &self.known.renew, |form| self.change(form)).await
     }
 
     /// How many of its locks were held.
     pub(crate) async fn release(&self, owner: &[u8]) -> Result<usize, Error> {
-        if let Some(held) = self.by_module(&self.words.release(owner)).await? {
+        if let Some(held) = self.by_module(&self.words.release(owner), false).await? {
             return Ok(held);
         }
         let forms = plain::release(self.words.first(), owner);
-        self.by_any_of(&forms, &self.known.release).await
+        by_any_of(&forms, &self.known.release, |form| ask_once(&self.connection, form)).await
     }
 
     pub(crate) async fn guard<T: FromRedisValue>(
@@ -91,21 +116,30 @@ impl<C: Connection> Client<C> {
         owner: &[u8],
         guarded: &Cmd,
     ) -> Result<T, Error> {
-        if let Some(reply) = self.by_module(&self.words.guard(owner, guarded)).await? {
+        if let Some(reply) = self.by_module(&self.words.guard(owner, guarded), false).await? {
             return Ok(reply);
         }
         let command = plain::guard(self.words.first(), owner, guarded);
         Ok(ask_once(&self.connection, &command).await?)
     }
 
-    /// None if the server has not loaded the module, and this lock can do without.
-    async fn by_module<T: FromRedisValue>(&self, command: &Cmd) -> Result<Option<T>, Error> {
+    /// None if the server has not loaded the module, and this lock can do without. `waits`: for the replicas, if any are
+    /// wanted.
+    async fn by_module<T: FromRedisValue>(
+        &self,
+        command: &Cmd,
+        waits: bool,
+    ) -> Result<Option<T>, Error> {
         let needed_for =
             if self.requires_module { Some("this lock") } else { self.words.need_module_for() };
         if needed_for.is_none() && !self.known.may_have_module() {
             return Ok(None);
         }
-        match ask_once(&self.connection, command).await {
+        let replied = match (self.words.replicas, &self.beside) {
+            (Some(_), Some(beside)) if waits => beside.ask(command).await,
+            _ => ask_once(&self.connection, command).await,
+        };
+        match replied {
             Err(error) if lacks_module(&error) => {
                 if let Some(what) = needed_for {
                     return Err(Error::NeedsModule(what));
@@ -121,21 +155,29 @@ impl<C: Connection> Client<C> {
         }
     }
 
-    /// The first of these forms that the server knows; those that it does not know are left out the next time.
-    async fn by_any_of<T: FromRedisValue>(
-        &self,
-        forms: &[Cmd],
-        unknown: &AtomicUsize,
-    ) -> Result<T, Error> {
-        let mut number = unknown.load(Ordering::Relaxed);
-        loop {
-            match ask_once(&self.connection, &forms[number]).await {
-                Err(error) if lacks_form(&error) && number + 1 < forms.len() => {
-                    number += 1;
-                    unknown.fetch_max(number, Ordering::Relaxed);
-                }
-                replied => return Ok(replied?),
+    /// By the server's own commands.
+    async fn change<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        match (self.words.replicas, &self.beside) {
+            (Some(n), Some(beside)) => beside.ask_and_wait(command, n).await,
+            _ => ask_once(&self.connection, command).await,
+        }
+    }
+}
+
+/// The first of these forms that the server knows; those that it does not know are left out the next time.
+async fn by_any_of<'f, T: FromRedisValue, F: Future<Output = RedisResult<T>>>(
+    forms: &'f [Cmd],
+    unknown: &AtomicUsize,
+    ask: impl Fn(&'f Cmd) -> F,
+) -> Result<T, Error> {
+    let mut number = unknown.load(Ordering::Relaxed);
+    loop {
+        match ask(&forms[number]).await {
+            Err(error) if lacks_form(&error) && number + 1 < forms.len() => {
+                number += 1;
+                unknown.fetch_max(number, Ordering::Relaxed);
             }
+            replied => return Ok(replied?),
         }
     }
 }

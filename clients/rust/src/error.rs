@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// There is no tokio runtime here, or it has ended: nothing is asked any more.
     NoRuntime,
-    /// The server, or the way to it: such as `QUEUEFULL`, `REPLACED` (a later request of the same owner has the wait),
+    /// The server, or the way to it: such as `QUEUEFULL`, `NOREPLICAS` (too few replicas have acknowledged it), `REPLACED` (a later request of the same owner has the wait),
     /// `ONEWAIT` (this owner waits for other locks) and `NOUPGRADE` (it shares the lock, and can't wait to have it
     /// alone). If it did not answer in time, `is_timeout()` of this is true.
     Redis(RedisError),
@@ -38,6 +38,11 @@ impl Error {
             return false;
         };
         matches!(error.code(), Some("REPLACED" | "ONEWAIT" | "NOUPGRADE"))
+    }
+
+    /// Too few replicas have acknowledged what the request has changed.
+    pub(crate) fn may_have_changed(&self) -> bool {
+        matches!(self, Error::Redis(error) if error.code() == Some("NOREPLICAS"))
     }
 
     pub(crate) fn unanswered() -> Error {

@@ -92,9 +92,16 @@ impl<C: Connection> Request<C> {
             // An owner that the caller chose may hold the lock already.
             let may_be_ours = self.left || self.lock.owner.may_hold();
             // Heard out, even if its caller has gone: a release must not overtake it.
-            let replied =
-                self.lock.client.acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
-            let pause = match replied.await {
+            let (client, ttl) = (&self.lock.client, self.lock.ttl);
+            let mut replied = match self.patience {
+                Patience::Once => client.attempt(&self.owner, ttl, may_be_ours).await,
+                _ => client.acquire(&self.owner, ttl, &question, may_be_ours).await,
+            };
+            if self.has_to_be_confirmed(&replied) {
+                self.left = true;
+                replied = self.lock.client.attempt(&self.owner, ttl, true).await;
+            }
+            let pause = match replied {
                 Ok(Reply::Granted(fence)) => return Ok(Granted { fence, asked }),
                 Ok(reply) => {
                     if let Reply::Place(place @ 1..) = reply {
@@ -123,6 +130,7 @@ impl<C: Connection> Request<C> {
                 Err(error) => {
                     // What this owner has then is of another request.
                     self.left &= !error.is_about_another_request();
+                    self.left |= error.may_have_changed();
                     return Err(error);
                 }
             };
@@ -148,6 +156,10 @@ impl<C: Connection> Request<C> {
         if let Some(n) = lock.client.words.max_queue {
             question.arg("MAXQUEUE").arg(n);
         }
+        // A place is granted before replicas acknowledge it, and then confirmed.
+        if lock.client.words.replicas.is_some() {
+            question.arg("REPLICAS").arg(0);
+        }
         question.arg("QUEUE").arg(milliseconds(lease));
         let keeps_place = lease / 3;
         match ticket {
@@ -158,6 +170,13 @@ impl<C: Connection> Request<C> {
             }
             None => (question, Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place))),
         }
+    }
+
+    /// By the replicas. Without the module it is already.
+    fn has_to_be_confirmed(&self, replied: &Result<Reply, Error>) -> bool {
+        let is_a_place = !matches!(self.patience, Patience::Once);
+        let is_granted = matches!(replied, Ok(Reply::Granted(Some(_))));
+        is_a_place && is_granted && self.lock.client.words.replicas.is_some()
     }
 
     /// To what the server allows, if the error is that the place would be kept for too long.
@@ -244,6 +263,11 @@ impl<C: Connection> Request<C> {
                             Ok(Ok(true)) => lost(Cause::Unanswered, Instant::now()),
                             Ok(Ok(false)) => lost(Cause::NotOwner, Instant::now()),
                             Ok(Err(error)) => {
+                                let ends = after(asked, ttl);
+                                // It may have been renewed: the earlier end counts.
+                                if error.may_have_changed() && ends < term.ends {
+                                    prolong(&mut term, ends, &stage);
+                                }
                                 _ = reply.send(Err(error));
                                 continue;
                             }

@@ -41,6 +41,11 @@
 //! the tasks that share the connection. The server is asked for the module again after 5 seconds. One line is logged.
 //! If you rely on the order or on the number, say [`require_module`](Lock::require_module).
 //!
+//! # Replicas
+//!
+//! With [`replicas`](Lock::replicas) a lock is acquired, and renewed, only if so many replicas have acknowledged that.
+//! What waits for them goes over connections of its own, which [`Locks`] open.
+//!
 //! # Giving up
 //!
 //! Each request is made in a task of its own. If the future of [`Lock::acquire`] is dropped, at any of its awaits, or a
@@ -56,6 +61,7 @@
 //! stays broken: the `ConnectionManager` of [`Locks`] connects anew.
 
 mod ask;
+mod beside;
 mod client;
 mod error;
 mod hold;

@@ -42,6 +42,7 @@ impl<C: Connection> Lock<C> {
             connection,
             words: Words::new(names),
             known: Arc::default(),
+            beside: None,
             requires_module: false,
         })
     }
@@ -86,6 +87,31 @@ impl<C: Connection> Lock<C> {
     #[must_use]
     pub fn limit(mut self, n: u64) -> Lock<C> {
         self.client.words.mode = Mode::Limit(n);
+        self
+    }
+
+    /// With a [limit](Lock::limit): the group of the request, a tenant say. Of the groups that wait, the one that holds
+    /// the fewest is served next. It precedes the owner, and has no colon.
+    #[must_use]
+    pub fn fair(mut self, group: impl AsRef<[u8]>) -> Lock<C> {
+        self.client.words.fair = Some(group.as_ref().to_vec());
+        self
+    }
+
+    /// With [`fair`](Lock::fair): a group holds at most `m`.
+    #[must_use]
+    pub fn per(mut self, m: u64) -> Lock<C> {
+        self.client.words.per = Some(m);
+        self
+    }
+
+    /// Acquires and renews it only if `n` replicas have acknowledged that; otherwise there is the server's error
+    /// `NOREPLICAS`, and nothing is left. Without the module by `WAIT`, for a second at most.
+    ///
+    /// It takes connections of its own, which only [`Locks`](crate::Locks) can open.
+    #[must_use]
+    pub fn replicas(mut self, n: u64) -> Lock<C> {
+        self.client.words.replicas = Some(n);
         self
     }
 
@@ -168,7 +194,7 @@ impl<C: Connection> Lock<C> {
         self.request(until.map_or(Patience::Endless, Patience::Until)).await
     }
 
-    /// Tries once. A try overtakes no waiter. The server has half a second to answer.
+    /// Tries once. A try overtakes no waiter. The server has half a second to answer, with `replicas` two.
     pub async fn try_acquire(&self) -> Result<Hold<C>, Error> {
         self.request(Patience::Once).await
     }
@@ -177,7 +203,7 @@ impl<C: Connection> Lock<C> {
     async fn request(&self, patience: Patience) -> Result<Hold<C>, Error> {
         options::check(self)?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let owner = self.owner.for_one_request();
+        let owner = self.owner.of_group(self.client.words.fair.as_deref());
         let end = match patience {
             Patience::Once => Some(Instant::now()),
             Patience::Until(end) => Some(end),
@@ -186,7 +212,11 @@ impl<C: Connection> Lock<C> {
         let (asker, outcome) = oneshot::channel();
         runtime.spawn(keep(Request::new(self.clone(), owner, patience), asker));
         let outcome = async { outcome.await.unwrap_or(Err(Error::NoRuntime)) };
-        match end.and_then(|end| end.checked_add(REPLIES_TAKE)) {
+        let replies_take = match self.client.words.replicas {
+            Some(_) => REPLICAS_TAKE,
+            None => REPLIES_TAKE,
+        };
+        match end.and_then(|end| end.checked_add(replies_take)) {
             Some(limit) => {
                 timeout_at(limit, outcome).await.unwrap_or_else(|_| Err(Error::unanswered()))
             }
@@ -197,6 +227,9 @@ impl<C: Connection> Lock<C> {
 
 /// How long a reply to the last question may take when the patience is over, or a lock is lost.
 pub(crate) const REPLIES_TAKE: Duration = Duration::from_millis(500);
+
+/// The same if it comes when replicas have acknowledged something.
+const REPLICAS_TAKE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {

@@ -1,3 +1,4 @@
+use crate::beside::Beside;
 use crate::client::Client;
 use crate::known::Known;
 use crate::words::Words;
@@ -21,6 +22,7 @@ pub struct Locks {
     connection: ConnectionManager,
     inbox: Inbox,
     known: Arc<Known>,
+    beside: Arc<Beside>,
     requires_module: bool,
 }
 
@@ -47,7 +49,13 @@ impl Locks {
         if let Err(error) = connection.subscribe(inbox.channel()).await {
             log::warn!("no messages from the server, so who waits for a lock polls: {error}");
         }
-        Ok(Locks { connection, inbox, known: Arc::new(Known::by_many()), requires_module: false })
+        Ok(Locks {
+            connection,
+            inbox,
+            known: Arc::new(Known::by_many()),
+            beside: Arc::new(Beside::to(client)),
+            requires_module: false,
+        })
     }
 
     /// Every lock of these [needs the module](Lock::require_module).
@@ -71,6 +79,7 @@ impl Locks {
             connection: self.connection.clone(),
             words: Words::new(names),
             known: self.known.clone(),
+            beside: Some(self.beside.clone()),
             requires_module: self.requires_module,
         });
         lock.told_by(&self.inbox)

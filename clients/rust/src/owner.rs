@@ -22,7 +22,15 @@ const LONGEST_HOST: usize = 64;
 const UNIQUE: usize = 1 + uuid::fmt::Hyphenated::LENGTH;
 
 impl Owner {
-    pub(crate) fn for_one_request(&self) -> Vec<u8> {
+    /// A group comes first, with a colon after it.
+    pub(crate) fn of_group(&self, group: Option<&[u8]>) -> Vec<u8> {
+        let owner = self.for_one_request();
+        let Some(group) = group else { return owner };
+        let group = [group, b":"].concat();
+        if owner.starts_with(&group) { owner } else { [group, owner].concat() }
+    }
+
+    fn for_one_request(&self) -> Vec<u8> {
         let prefix = match self {
             Owner::Given(owner) => return owner.clone(),
             Owner::Prefixed(prefix) => prefix.clone(),
@@ -58,6 +66,14 @@ pub(crate) fn check(owner: &Owner) -> Result<(), Error> {
     }
 }
 
+pub(crate) fn check_group(group: &[u8], owner: &Owner) -> Result<(), Error> {
+    refuse(group.is_empty() || group.contains(&b':'), "a group must have a name, without a colon")?;
+    refuse(
+        owner.of_group(Some(group)).len() > LONGEST,
+        "a group and its owners must be 1024 bytes at most, with the colon between them",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +88,15 @@ mod tests {
         assert!(Uuid::parse_str(uuid).is_ok());
         assert_eq!(pid, process::id().to_string());
         assert!(gethostname().to_string_lossy().starts_with(host));
+    }
+
+    #[test]
+    fn a_group_precedes_an_owner_once() {
+        for owner in ["job-7", "ann:job-7"] {
+            let owner = Owner::Given(owner.into());
+            assert_eq!(owner.of_group(Some(b"ann")), b"ann:job-7");
+        }
+        assert_eq!(Owner::Given(b"job-7".into()).of_group(None), b"job-7");
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub(crate) struct Words {
     names: Vec<Vec<u8>>,
     pub(crate) mode: Mode,
     pub(crate) max_queue: Option<u64>,
+    pub(crate) replicas: Option<u64>,
+    pub(crate) fair: Option<Vec<u8>>,
+    pub(crate) per: Option<u64>,
 }
 
 impl Words {
@@ -37,7 +40,14 @@ impl Words {
                 ours.push(name.to_vec());
             }
         }
-        Words { names: ours, mode: Mode::Exclusive, max_queue: None }
+        Words {
+            names: ours,
+            mode: Mode::Exclusive,
+            max_queue: None,
+            replicas: None,
+            fair: None,
+            per: None,
+        }
     }
 
     pub(crate) fn names(&self) -> &[Vec<u8>] {
@@ -76,13 +86,31 @@ impl Words {
             Mode::Shared => _ = command.arg("SHARED"),
             Mode::Limit(n) => _ = command.arg("LIMIT").arg(n),
         }
+        if self.fair.is_some() {
+            command.arg("FAIR");
+        }
+        if let Some(m) = self.per {
+            command.arg("PER").arg(m);
+        }
+        command
+    }
+
+    /// The same, which waits for the replicas.
+    pub(crate) fn acquire_acknowledged(&self, owner: &[u8], ttl: Duration) -> Cmd {
+        self.acknowledged(self.acquire(owner, ttl))
+    }
+
+    fn acknowledged(&self, mut command: Cmd) -> Cmd {
+        if let Some(n) = self.replicas {
+            command.arg("REPLICAS").arg(n);
+        }
         command
     }
 
     pub(crate) fn renew(&self, owner: &[u8], ttl: Duration) -> Cmd {
         let mut command = self.command("RENEW");
         command.arg(owner).arg(milliseconds(ttl));
-        command
+        self.acknowledged(command)
     }
 
     pub(crate) fn release(&self, owner: &[u8]) -> Cmd {
@@ -103,16 +131,19 @@ impl Words {
         command
     }
 
-    /// What a server without the module can't do.
     /// What the first version of the module did not know.
     pub(crate) fn newer(&self) -> Option<&'static str> {
-        self.max_queue.map(|_| "MAXQUEUE")
+        let fair = self.fair.as_ref().map(|_| "FAIR");
+        let replicas = self.replicas.map(|_| "REPLICAS");
+        fair.or(replicas).or(self.max_queue.map(|_| "MAXQUEUE"))
     }
 
+    /// What a server without the module can't do.
     pub(crate) fn need_module_for(&self) -> Option<&'static str> {
         match self.mode {
             _ if self.names.len() > 1 => Some("a lock of several keys"),
             Mode::Shared => Some("a shared lock"),
+            Mode::Limit(_) if self.fair.is_some() => Some("a lock with a fair limit"),
             Mode::Limit(_) => Some("a lock with a limit"),
             Mode::Exclusive => self.max_queue.map(|_| "a lock with a longest queue"),
         }
@@ -155,6 +186,18 @@ mod tests {
         assert_eq!(said_in(Mode::Exclusive), "LOCK.MACQUIRE 2 {a}x {a}y me 1000");
         assert_eq!(said_in(Mode::Shared), "LOCK.MACQUIRE 2 {a}x {a}y me 1000 SHARED");
         assert_eq!(said_in(Mode::Limit(3)), "LOCK.MACQUIRE 2 {a}x {a}y me 1000 LIMIT 3");
+    }
+
+    #[test]
+    fn groups_and_replicas_are_asked_for_where_they_count() {
+        let (mut words, ttl) = (Words::new(["a"]), Duration::from_secs(1));
+        words.mode = Mode::Limit(3);
+        (words.fair, words.per, words.replicas) = (Some(b"ann".into()), Some(2), Some(1));
+        let place = "LOCK.ACQUIRE a ann:1 1000 LIMIT 3 FAIR PER 2";
+        assert_eq!(said(&words.acquire(b"ann:1", ttl)), place);
+        assert_eq!(said(&words.acquire_acknowledged(b"ann:1", ttl)), format!("{place} REPLICAS 1"));
+        assert_eq!(said(&words.renew(b"ann:1", ttl)), "LOCK.RENEW a ann:1 1000 REPLICAS 1");
+        assert_eq!(said(&words.release(b"ann:1")), "LOCK.RELEASE a ann:1");
     }
 
     #[test]

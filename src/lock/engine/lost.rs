@@ -12,6 +12,7 @@ use crate::lock::stats::{Counts, count};
 use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
+use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
 
 /// What is counted and logged of the holds of one lock.
@@ -33,8 +34,9 @@ pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
 }
 
 /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
-pub(super) fn is_pending(pending: &PendingGrants, entry: &Entry) -> bool {
-    entry.delivery.offered_to().is_some_and(|ticket| pending.get(ticket).is_some())
+pub(super) fn is_pending(waits: &Waits, entry: &Entry) -> bool {
+    let waiter = entry.delivery.offered_to().and_then(|ticket| waits.get(ticket));
+    waiter.is_some_and(Waiter::waits_for_replicas)
 }
 
 impl Journal<'_> {

@@ -161,6 +161,7 @@ impl Outcomes<'_> {
 
     /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds are given back.
     pub fn lose_grant(&mut self, ticket: Ticket) {
+        self.waiting.pending.remove(ticket);
         self.end_offer(ticket, false);
         self.waiting.fall_asleep(ticket);
     }
@@ -182,7 +183,9 @@ impl Outcomes<'_> {
             self.waiting.waits.get(ticket).map(|waiter| waiter.state)
         {
             self.waiting.decide(ticket, State::Granted(fence));
-            self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+            if !self.waiting.waits.is_place(ticket) {
+                self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+            }
         }
     }
 

@@ -89,9 +89,9 @@ impl Records<'_, '_> {
 
     /// Does this owner not have its hold yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
-        let any_are = !self.pending.is_empty();
-        let entry = any_are.then(|| self.holds.entry(self.name, owner, hold)).flatten();
-        entry.is_some_and(|entry| is_pending(self.pending, &entry))
+        let may_be = !self.pending.is_empty() || self.waits.has_places();
+        let entry = may_be.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        entry.is_some_and(|entry| is_pending(self.waits, &entry))
     }
 
     /// The place that the hold of this owner is offered to, which holds the lock so.
@@ -104,9 +104,10 @@ impl Records<'_, '_> {
     /// gets a record by that. Returns false if it must not know yet, because replicas have to acknowledge it.
     pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
+            Some(entry) if entry.delivery.is_told() => {}
+            Some(entry) if is_pending(self.waits, &entry) => return false,
             // The grant of a place is claimed only by a command that returns its token.
-            Some(entry) if entry.delivery.is_told() || claim_of(self.waits, &entry).is_some() => {}
-            Some(entry) if is_pending(self.pending, &entry) => return false,
+            Some(entry) if claim_of(self.waits, &entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);

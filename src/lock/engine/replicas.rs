@@ -28,6 +28,8 @@ type Offered<'n> = Vec<(NameRef<'n>, Hold, Entry)>;
 /// The pending grant of its owner that a request joins.
 pub(super) enum Joins {
     Grant(Ticket),
+    /// It polls for this place.
+    Place(Ticket),
     /// It is a try, whose client it may not be possible to block.
     Not,
 }
@@ -43,6 +45,20 @@ impl<'l> Acquire<'l, '_> {
             let ticket = former.entry.delivery.offered_to()?;
             self.locks.waiting.pending.get(ticket).map(|_| (name, ticket))
         });
+        let is_place = matches!(self.request.patience, Patience::Place(_));
+        let claimed = pending.map(|(_, ticket)| ticket).or_else(|| {
+            let waits = &self.locks.waiting.waits;
+            waits.place_of(self.request.terms.owner, self.names).filter(|_| are_held)
+        });
+        if let Some(place) = claimed.filter(|_| is_place)
+            && let Some(waiter) = self.locks.waiting.waits.get(place)
+            && waiter.place().is_some()
+            && waiter.is_for(self.names)
+            && waiter.state.is_grant()
+            && (wanted > 0 || waiter.is_acknowledged || pending.is_some())
+        {
+            return Ok(Some(Joins::Place(place)));
+        }
         if let Some((name, ticket)) = pending {
             let waiter = self.locks.waiting.waits.get(ticket);
             let joins = are_held && waiter.is_some_and(|waiter| waiter.is_for(self.names));
@@ -136,6 +152,9 @@ impl<'l> Acquire<'l, '_> {
         parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
         joins: Option<Joins>,
     ) -> Acquired {
+        if let Some(Joins::Place(place)) = joins {
+            return self.claim_pending(place);
+        }
         let (tell, known) = (self.tell(), self.known_ends());
         let (turn, request) = (&mut *self.turn, self.request);
         let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
@@ -145,7 +164,7 @@ impl<'l> Acquire<'l, '_> {
                 let ticket = waiting.enlist(request, self.names, tell, turn.now);
                 (ticket, ticket)
             }
-            Some(Joins::Not) => return Acquired::Busy,
+            Some(Joins::Not | Joins::Place(_)) => return Acquired::Busy,
             Some(Joins::Grant(ticket)) => {
                 outbox.to_reply.extend(waiting.waits.replace_client(ticket));
                 (ticket, waiting.take_over(ticket, request, tell))
@@ -156,7 +175,49 @@ impl<'l> Acquire<'l, '_> {
         self.locks.waiting.decide(ticket, State::Pending(fence));
         self.locks.waiting.pending.insert(ticket, request.replicas, turn.now, spare);
         self.note_moved(ticket, known);
+        if self.locks.waiting.waits.is_place(ticket) {
+            return Acquired::Place(0);
+        }
         Acquired::Waiting(handle)
+    }
+
+    /// The owner of a place that was granted its locks polls: replicas have to acknowledge the claim, before a later poll
+    /// returns the token.
+    fn claim_pending(&mut self, place: Ticket) -> Acquired {
+        let Some(waiter) = self.locks.waiting.waits.get(place) else {
+            return Acquired::Busy;
+        };
+        match waiter.state {
+            State::Granted(fence) if waiter.is_acknowledged => {
+                self.locks.outcomes().end_claimed(place);
+                let Terms { owner, client, session, .. } = self.request.terms;
+                for &name in self.names {
+                    if let Some(mut former) = self.locks.holds.former(name, owner) {
+                        former.entry.tie_to(client, session);
+                        self.locks.holds.ledger(name.db).set(name, owner, former.entry);
+                    }
+                }
+                return Acquired::Held(fence);
+            }
+            State::Granted(fence) => {
+                let tell = self.tell();
+                let (request, owner) = (self.request, self.request.terms.owner);
+                let spare = self.locks.limits.replica_timeout;
+                let until = self.turn.now.plus(request.terms.ttl.saturating_add(spare));
+                self.locks.waiting.end_claim(place);
+                self.locks.waiting.take_over(place, request, tell);
+                self.locks.waiting.decide(place, State::Pending(fence));
+                let now = self.turn.now;
+                self.locks.waiting.pending.insert(place, request.replicas, now, spare);
+                for &name in self.names {
+                    if let Ok(Some((hold, _))) = self.locks.holds.hold_of(self.turn, name, owner) {
+                        self.locks.records(self.turn, name).move_end(owner, hold, until);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Acquired::Place(0)
     }
 }
 
@@ -217,8 +278,12 @@ impl Locks {
         (owner, offered): (&Rc<[u8]>, Option<Offered<'_>>),
         until: Ms,
     ) {
+        let is_place = self.waiting.waits.is_place(ticket);
         let Some(offered) = offered else {
-            return self.outcomes().end_wait(ticket, State::Withdrawn);
+            return match is_place {
+                true => self.outcomes().lose_grant(ticket),
+                false => self.outcomes().end_wait(ticket, State::Withdrawn),
+            };
         };
         if pending.is_acknowledged {
             let waited = turn.now.micros().saturating_sub(pending.since.micros());
@@ -233,7 +298,9 @@ impl Locks {
                     self.settle_queue(turn, name);
                 }
             }
+            self.waiting.acknowledge_claim(ticket, until);
         } else if pending.deadline <= turn.now.ms() {
+            let is_retry = offered.is_empty();
             for (name, _, entry) in offered {
                 let delivery = Delivery::UNACKNOWLEDGED;
                 self.holds.ledger(name.db).set(name, owner, Entry { delivery, ..entry });
@@ -242,7 +309,11 @@ impl Locks {
             }
             count(&mut self.counts.replicas_refused, 1);
             let moved = self.waiting.pending.moved_by(ticket);
-            self.outcomes().end_wait(ticket, State::NoReplicas(pending.replicas));
+            match is_place {
+                true if is_retry => self.outcomes().end_wait(ticket, State::SentAway),
+                true => self.outcomes().lose_grant(ticket),
+                false => self.outcomes().end_wait(ticket, State::NoReplicas(pending.replicas)),
+            }
             for (name, written, known) in moved {
                 self.move_back(turn, name.borrow(), owner, (written, known));
             }

@@ -230,7 +230,8 @@ impl Settling<'_, '_> {
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let (places, claim_time) = (&self.locks.waiting.places, self.locks.limits.claim_time);
         let replicas = waiter.replicas;
-        let spare = self.locks.limits.spare(replicas);
+        // A place's turn waits for no replicas, but its claim does.
+        let spare = if waiter.place().is_some() { 0 } else { self.locks.limits.spare(replicas) };
         let terms = places.terms_of(waiter, &owner, claim_time, self.turn.now);
         let terms = Terms { spare, ..terms };
         // The search begins with the lock that shut it out the last time, which probably still does.
@@ -318,7 +319,7 @@ impl Settling<'_, '_> {
         }
         let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
         if let Some(replicas) = self.locks.waiting.waits.get(ticket).map(|waiter| waiter.replicas)
-            && replicas > 0
+            && terms.spare > 0
         {
             self.conclude(ticket, State::Pending(fence));
             let pending = &mut self.locks.waiting.pending;

@@ -104,7 +104,7 @@ impl Holds {
 
     /// May this owner hold a lock of this database that others wait for?
     pub fn may_be_in_the_way(&self, db: Db, owner: &[u8]) -> bool {
-        self.ledgers.get(db).is_some_and(|ledger| ledger.may_be_in_the_way(owner))
+        self.ledgers.get(db).is_some_and(|ledger| ledger.in_the_way.may_have(owner))
     }
 
     /// Is nothing remembered of this database's holds, or without one of any?

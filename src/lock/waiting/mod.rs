@@ -116,7 +116,9 @@ impl Waiting {
         let ticket = self.waits.draw_ticket();
         let names = names.iter().map(|name| name.keep()).collect();
         let print = self.waits.print_of(request.terms.owner);
-        self.waits.insert(ticket, Waiter::new(request, print, names, (until, now), tell).granted());
+        let waiter = Waiter::new(request, print, names, (until, now), tell).granted();
+        self.places.tie(ticket, &waiter);
+        self.waits.insert(ticket, waiter);
         ticket
     }
 
@@ -195,6 +197,12 @@ impl Waiting {
             self.queues.close(name.borrow());
         }
         was_first && next.is_some()
+    }
+
+    /// Replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
+    pub fn acknowledge_claim(&mut self, ticket: Ticket, until: Ms) {
+        self.waits.acknowledge(ticket);
+        self.begin_claim(ticket, until);
     }
 
     /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its

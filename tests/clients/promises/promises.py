@@ -682,6 +682,7 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     server = trial.server()
     replica = trial.server(master=server)
     worker, other = trial.worker(server), trial.worker(server)
+    server.say("CONFIG", "SET", "lock.replicas", 2)  # what the package asks for counts
     hold = worker.acquire("market", MINUTE, "replicas=1")
     assert replica.owner() == server.owner() is not None
     other.tell("acquire", "market", MINUTE, "wait=20000", "replicas=1")
@@ -699,6 +700,7 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     reply = worker.ask("acquire", "shop", MINUTE, "wait=3000", "replicas=1")
     assert reply.kind in ("refused", "busy"), reply
     comes_free(server, "shop")
+    server.say("CONFIG", "SET", "lock.replicas", 0)
     assert worker.attempt("shop", MINUTE).kind == "hold"
     replica.go_on()
     released(other, hold)

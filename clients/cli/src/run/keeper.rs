@@ -141,7 +141,7 @@ impl Keeper {
         let until = self.options.wait.map(|wait| began + wait);
         let waits = self.options.wait != Some(Duration::ZERO);
         let (mut reached, mut complained, mut said_plain) = (false, false, false);
-        let (mut stood, mut pause, mut is_first, mut trouble) = (0, FIRST, true, None);
+        let (mut stood, mut pause, mut trouble) = (0, FIRST, None);
         loop {
             let asked = now();
             let length = self.options.ttl.max(self.options.hold);
@@ -158,17 +158,26 @@ impl Keeper {
             }
             let longest = match reply {
                 Ok(Reply::Granted(fence)) => {
-                    // The end is uncertain if the reply is late; and with replicas an earlier request may have set it.
-                    if is_first && now().saturating_sub(asked) < self.options.ttl / 10 {
+                    let is_late = |asked| now().saturating_sub(asked) >= self.options.ttl / 10;
+                    let needs_replicas = waits && self.lock.needs_replicas();
+                    if !needs_replicas && !is_late(asked) {
                         return Some((fence, asked + length));
                     }
+                    // The end is uncertain if the reply is late.
                     let asked = now();
-                    if let Ok(true) = self.lock.renew(length, PATIENCE)
-                        && now().saturating_sub(asked) < self.options.ttl / 10
-                    {
-                        return Some((fence, asked + length));
+                    match self.lock.acquire(length, false, PATIENCE) {
+                        Ok(Reply::Granted(fence)) if !is_late(asked) => {
+                            return Some((fence, asked + length));
+                        }
+                        // What too few replicas acknowledge is not acquired.
+                        Err(Failure::Passing(why)) if !needs_replicas => trouble = Some(why),
+                        Err(Failure::Passing(why) | Failure::Refused(why)) => {
+                            self.withdraw();
+                            say(&News::Refused(why));
+                            return None;
+                        }
+                        _ => trouble = None,
                     }
-                    trouble = None;
                     NEXT
                 }
                 Ok(Reply::Taken) if !waits => {
@@ -211,7 +220,6 @@ impl Keeper {
                 }
                 return None;
             }
-            is_first = false;
             pause = (pause * 2).min(longest).min(self.lock.longest_pause());
             match self.heard.recv_timeout(pause.min(rest)) {
                 Err(RecvTimeoutError::Timeout) | Ok(Heard::Order(Order::Heard) | Heard::Wake) => {}

@@ -16,6 +16,7 @@ mod masters;
 mod once;
 mod period;
 mod proxy;
+mod replicas;
 mod running;
 mod shown;
 mod soak;

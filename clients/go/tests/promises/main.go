@@ -27,7 +27,7 @@ import (
 func doer(client, address string) redislock.Doer {
 	switch client {
 	case "polling": // a client without connections to block
-		return struct{ redislock.Doer }{goredis.New(redis.NewClient(&redis.Options{Addr: address}))}
+		return polling{goredis.New(redis.NewClient(&redis.Options{Addr: address}))}
 	case "go-redis":
 		return goredis.New(redis.NewClient(&redis.Options{Addr: address}))
 	case "redigo":
@@ -41,6 +41,8 @@ func doer(client, address string) redislock.Doer {
 	}
 	return rueidis.New(connected)
 }
+
+type polling struct{ redislock.Pipeliner }
 
 type silent struct{}
 
@@ -139,6 +141,12 @@ func (p *program) acquire(keys string, ttl time.Duration, words []string) (strin
 			options = append(options, redislock.Shared())
 		case "limit":
 			options = append(options, redislock.Limit(number))
+		case "fair":
+			options = append(options, redislock.Fair(value))
+		case "per":
+			options = append(options, redislock.Per(number))
+		case "replicas":
+			options = append(options, redislock.Replicas(number))
 		case "max-queue":
 			options = append(options, redislock.MaxQueue(number))
 		case "module":

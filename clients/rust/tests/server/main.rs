@@ -8,6 +8,7 @@ mod loading;
 mod losing;
 mod options;
 mod proxy;
+mod replicas;
 mod support;
 mod trouble;
 mod unanswered;

@@ -11,7 +11,7 @@ const NOTHING: Duration = Duration::ZERO;
 const TOO_SHORT: Duration = Duration::from_micros(999);
 const TOO_LONG: Duration = Duration::MAX;
 
-const NONSENSE: [(&str, Change); 20] = [
+const NONSENSE: [(&str, Change); 29] = [
     ("ttl of nothing", |lock| lock.ttl(NOTHING)),
     ("ttl of less than a millisecond", |lock| lock.ttl(TOO_SHORT)),
     ("endless ttl", |lock| lock.ttl(TOO_LONG)),
@@ -30,6 +30,15 @@ const NONSENSE: [(&str, Change); 20] = [
     ("long prefix of owners", |lock| lock.owner_prefix([b'x'; 988])),
     ("empty channel", |lock| lock.told_by(&Inbox::on(""))),
     ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_025)))),
+    ("no replicas", |lock| lock.replicas(0)),
+    ("group with a colon", |lock| lock.limit(2).fair("ann:ben")),
+    ("group without a name", |lock| lock.limit(2).fair("")),
+    ("long group", |lock| lock.limit(2).fair([b'x'; 1_000])),
+    ("group without a limit", |lock| lock.fair("ann")),
+    ("group that shares", |lock| lock.shared().fair("ann")),
+    ("share of no group", |lock| lock.limit(2).per(1)),
+    ("share of nothing", |lock| lock.limit(2).fair("ann").per(0)),
+    ("share beyond the server's numbers", |lock| lock.limit(2).fair("ann").per(u64::MAX)),
     ("nonsense beside sense", |lock| lock.limit(2).ttl(NOTHING)),
     ("nonsense that is required", |lock| lock.require_module().ttl(NOTHING)),
 ];
@@ -64,6 +73,8 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     for (what, change) in NONSENSE {
         is_refused(what, &change(Lock::new(connection.clone(), MARKET))).await;
     }
+    let two = Lock::all(connection.clone(), [MARKET, "{market}:other"]).limit(2).fair("ann");
+    is_refused("group with several keys", &two).await;
     let no_names: [&str; 0] = [];
     is_refused("no names", &Lock::all(connection.clone(), no_names)).await;
     assert_eq!(server.calls("lock.acquire").await, 0);

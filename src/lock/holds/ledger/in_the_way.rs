@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 use crate::lock::hashing::ByNumber;
+use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::room::give_back_room;
 
 /// How many locks that others wait for each owner holds, by the owner's
@@ -30,8 +31,8 @@ impl InTheWay {
     }
 
     /// May this owner be one of them?
-    pub fn may_have(&self, owner: u64) -> bool {
-        !self.0.is_empty() && self.0.contains_key(&owner)
+    pub fn may_have(&self, owner: &[u8]) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&Owner::from(owner).short_hash())
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Ledger {
     locks: Table<Held>,
     sum: Sum,
     ties: Ties,
-    in_the_way: InTheWay,
+    pub in_the_way: InTheWay,
     /// Slots that have left, as long as records of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
     /// Keys whose expiry was written since the wall clock was stepped.
@@ -212,11 +212,6 @@ impl Ledger {
         let held = self.locks.get_mut(name.print)?;
         held.want(|owner| self.in_the_way.count(owner));
         Some(held)
-    }
-
-    /// May this owner hold a lock that others wait for?
-    pub fn may_be_in_the_way(&self, owner: &[u8]) -> bool {
-        self.in_the_way.may_have(Owner::from(owner).short_hash())
     }
 
     /// The key has been written again, by us or by another command.

@@ -424,7 +424,7 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
     let now = Now::from_micros(45_000);
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_the_way = |ledger: &Ledger| ledger.may_be_in_the_way(b"a");
+        let in_the_way = |ledger: &Ledger| ledger.in_the_way.may_have(b"a");
         assert!(
             ledger
                 .see(name(b"k"), (b"a", hold), Some(50), None, now)
@@ -445,7 +445,7 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
         assert_eq!(of(&ledger, name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
         let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
         assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
-        assert!(!in_the_way(&ledger) && ledger.may_be_in_the_way(b"b"));
-        assert!(ledger.take(name(b"k")).is_empty() && !ledger.may_be_in_the_way(b"b"));
+        assert!(!in_the_way(&ledger) && ledger.in_the_way.may_have(b"b"));
+        assert!(ledger.take(name(b"k")).is_empty() && !ledger.in_the_way.may_have(b"b"));
     }
 }

@@ -427,3 +427,97 @@ fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
         assert!(server.locks.is_idle());
     }
 }
+
+/// What the poll of a place returns, that waits for one replica.
+fn polls(server: &mut Server, owner: Owner) -> Acquired {
+    server.asks(&[LOCK], told(replicated(owner, 1), "ch")).unwrap()
+}
+
+#[test]
+fn a_place_has_its_token_by_the_poll_after_replicas_have_acknowledged_its_claim() {
+    let mut server = server_with(1);
+    server.gets("ann", 100);
+    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
+    server.release(LOCK, "ann").unwrap();
+    server.at(1);
+    assert_eq!(server.published.len(), 1);
+    // It is its turn, and it does not have the lock.
+    assert_eq!(server.check(LOCK, "ben"), Ok(None));
+    assert_eq!(server.renew(LOCK, "ben", 100), Ok(false));
+    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
+    assert_eq!(server.holder(), held("ben", 101 + SPARE));
+    server.at(5);
+    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
+    assert_eq!(server.holder(), held("ben", 101 + SPARE));
+    server.acknowledges(0);
+    server.at(6);
+    assert_eq!(server.published.len(), 2);
+    assert!(matches!(polls(&mut server, "ben"), Acquired::Held(_)));
+    assert_eq!(server.holder(), held("ben", 105));
+    assert!(server.check(LOCK, "ben").unwrap().is_some());
+    server.release(LOCK, "ben").unwrap();
+    server.at(7);
+    assert!(server.locks.is_idle());
+}
+
+#[test]
+fn a_place_that_asks_for_a_free_lock_waits_for_replicas_too() {
+    let mut server = server_with(1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    assert_eq!(server.holder(), held("ann", 100 + SPARE));
+    server.at(1);
+    server.acknowledges(0);
+    server.at(2);
+    assert_eq!(server.holder(), held("ann", 101));
+    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
+    assert_eq!(server.holder(), held("ann", 101));
+}
+
+#[test]
+fn a_place_whose_claim_replicas_don_t_acknowledge_is_passed_by_until_it_polls() {
+    let mut server = server_with(1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    let ben = server.waits("ben", 5000);
+    server.at(SPARE - 1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    server.at(SPARE);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    server.release(LOCK, "ben").unwrap();
+    server.at(SPARE + 1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    server.at(SPARE + 2);
+    server.acknowledges(0);
+    server.at(SPARE + 3);
+    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
+}
+
+#[test]
+fn a_place_that_nobody_polls_for_after_replicas_have_acknowledged_it_is_passed_by_when_its_hold_ends()
+ {
+    let mut server = server_with(1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    let ben = server.waits("ben", 5000);
+    server.at(1);
+    server.acknowledges(0);
+    server.at(101);
+    assert!(server.was_granted(ben).is_none());
+    server.at(103);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_place_that_waits_for_replicas_ends_with_a_release_and_its_wait_can_be_taken_over() {
+    let mut server = server_with(1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    server.at(1);
+    assert_eq!(server.holder(), None);
+    assert!(server.locks.is_idle());
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    let ann = pends(&mut server, replicated("ann", 1));
+    server.at(2);
+    server.acknowledges(0);
+    server.at(3);
+    assert!(server.was_granted(ann).is_some());
+}

@@ -166,6 +166,13 @@ impl Waits {
         }
     }
 
+    /// Replicas have acknowledged what this place was granted.
+    pub(in crate::lock::waiting) fn acknowledge(&mut self, ticket: Ticket) {
+        if let Some(waiter) = self.waiters.get_mut(ticket) {
+            waiter.is_acknowledged = true;
+        }
+    }
+
     /// Keeps the server's error for a waiter whose user has lost the right to its locks.
     pub fn deny(&mut self, ticket: Ticket, denial: Rc<str>) {
         self.denials.insert(ticket, denial);

@@ -38,6 +38,7 @@ final class Attempt {
 
     private CompletableFuture<Server.Reply> last;
     private boolean blocks; // the last request waits in the server
+    private boolean queues; // it keeps a place
     private boolean tried; // the last request was a try, before one that waits
     private Duration lease = LEASE; // or what the server allows of it
     private long place; // the last one known
@@ -143,26 +144,29 @@ final class Attempt {
 
     /**
      * The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is taken off the
-     * hold, after a long one the same owner asks again, which counts from then on.
+     * hold, after a long one the same owner asks again, which counts from then on. After a place that waits for
+     * replicas, too.
      */
     private boolean isPrompt(long took) {
         long ttl = lock.ttl.toNanos();
-        return took < ttl && !(blocks && took > ttl / 8);
+        return took < ttl && !(blocks && took > ttl / 8) && !(queues && lock.settings.replicas != null);
     }
 
     /** Sends the next request. Returns how long to wait for the reply. */
     private Deadline ask(boolean waits) {
         blocks = false;
         boolean isFirst = last == null;
-        boolean queues = waits && !locks.server.lacksModule();
+        queues = waits && !locks.server.lacksModule();
         boolean mayBlock = queues && !lock.settings.polling && locks.server.canBlock(); // in its place, if it has one
         // Mostly the lock is free, and a connection to wait by is not needed. If others of this process wait it is not.
-        // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock.
-        tried = mayBlock && isFirst && lock.settings.maxQueue == null && !locks.server.isWaitedFor(lock);
+        // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock. With too few
+        // replicas it fails, and a waiter waits for them.
+        tried = mayBlock && isFirst && lock.settings.maxQueue == null && lock.settings.replicas == null && !locks.server.isWaitedFor(lock);
         if (mayBlock && !tried) {
             CompletableFuture<Server.Reply> reply = locks.server.acquireBlocking(lock, deadline.atMost(LONGEST_BLOCK));
             if (reply != null) {
                 blocks = true;
+                queues = false;
                 last = reply;
                 return deadline;
             }
@@ -182,6 +186,7 @@ final class Attempt {
             // The later request has the wait now, and a release would end that. An owner of this attempt alone was
             // replaced by a request of its own whose reply was lost.
             if (error instanceof ReplacedException) left = lock.settings.owner == null;
+            if (error instanceof NoReplicasException) left = true; // it may have been written
             throw error;
         }
         if (Replies.isUnanswered(error)) {

@@ -274,7 +274,7 @@ public final class Hold implements AutoCloseable {
             failure = error;
             if (error == null) {
                 setEnd(end(sent, ttl));
-            } else if (!Replies.isUnanswered(error)) {
+            } else if (!Replies.isUnanswered(error) && !(error instanceof NoReplicasException few && few.leavesEndOpen())) {
                 setEnd(before); // it was refused, so the end is as it was
             }
         }

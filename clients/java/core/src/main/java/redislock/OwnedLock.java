@@ -40,8 +40,21 @@ final class OwnedLock {
         words.addAll(List.of(wait));
         if (settings.shared) words.add("SHARED");
         if (settings.limit != null) words.addAll(List.of("LIMIT", settings.limit.toString()));
+        if (settings.group != null) words.add("FAIR");
+        if (settings.per != null) words.addAll(List.of("PER", settings.per.toString()));
+        if (wait.length == 0 || !wait[0].equals("QUEUE")) addReplicas(words); // a place can't wait for them
         if (settings.maxQueue != null && wait.length > 0) words.addAll(List.of("MAXQUEUE", settings.maxQueue.toString()));
         return command("ACQUIRE", words.toArray(String[]::new));
+    }
+
+    Object[] renewal(Duration ttl) {
+        List<String> words = new ArrayList<>(List.of(milliseconds(ttl)));
+        addReplicas(words);
+        return command("RENEW", words.toArray(String[]::new));
+    }
+
+    private void addReplicas(List<String> words) {
+        if (settings.replicas != null) words.addAll(List.of("REPLICAS", settings.replicas.toString()));
     }
 
     Object[] guard(Object[] command) {
@@ -66,6 +79,21 @@ final class OwnedLock {
         if (settings.shared) return "shared";
         if (settings.limit != null) return "limit";
         return settings.maxQueue != null ? "maxQueue" : null;
+    }
+
+    /** What of this lock needs version 2.0 of the module, or null. */
+    String needsVersion2() {
+        if (settings.group != null) return "fair";
+        if (settings.replicas != null) return "replicas";
+        return settings.maxQueue != null ? "maxQueue" : null;
+    }
+
+    /** What options can't be together, once all are known. */
+    void check() {
+        if (settings.group != null && settings.limit == null) throw new IllegalArgumentException("fair without limit");
+        if (settings.group != null && keys.size() > 1) throw new IllegalArgumentException("fair with several keys");
+        if (settings.per != null && settings.group == null) throw new IllegalArgumentException("per without fair");
+        Settings.checkBytes("an owner", owner, Settings.LONGEST_OWNER);
     }
 
     /** Rounded up, so that nothing is shorter than it was asked for. */

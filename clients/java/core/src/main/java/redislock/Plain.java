@@ -15,15 +15,15 @@ final class Plain {
 
     /**
      * Like LOCK.ACQUIRE, a repeated request is granted, and never shortens a hold. SET NX alone would be refused, and a
-     * client may have sent it twice by itself. A sorted set is a lock that others share, by the module.
+     * client may have sent it twice by itself. A sorted set is a lock that others share, by the module. A grant always
+     * writes, so that WAIT has something to wait for.
      */
     static final String ACQUIRE = """
             if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
             """ + OWNER + """
             if type(owner) == 'table' and redis.call('type', KEYS[1]).ok ~= 'zset' then return owner end
             if owner ~= ARGV[1] then return 0 end
-            if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
-            return 1
+            return redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), tonumber(ARGV[2])))
             """;
 
     static final String RENEW = OWNER + """

@@ -38,6 +38,15 @@ public interface Redis extends AutoCloseable {
     }
 
     /**
+     * Pipelines, so that nothing waits behind a command whose reply waits for replicas.
+     *
+     * @return {@code null}, unless there are such: {@link RedisLock#replicas} is refused
+     */
+    default Pipeline pipeline() {
+        return null;
+    }
+
+    /**
      * Where the key of a command is, by which a cluster finds its node.
      *
      * @param words the command and its arguments

@@ -21,6 +21,7 @@ public class RedisErrorException extends RedisLockException {
             case "QUEUEFULL" -> new QueueFullException(message);
             case "REPLACED" -> new ReplacedException(message);
             case "ONEWAIT" -> new OneWaitException(message);
+            case "NOREPLICAS" -> new NoReplicasException(message);
             case "NOUPGRADE" -> new NoUpgradeException(message);
             default -> new RedisErrorException(message);
         };

@@ -50,6 +50,38 @@ public final class RedisLock {
     }
 
     /**
+     * Shares a {@link #limit} fairly between groups, such as tenants: of those that wait, the one that holds fewest is
+     * served next. The group stands before the owner, as in {@code group:host:pid:uuid}. Needs the module, from 2.0 on.
+     *
+     * @param group without a colon
+     * @return the lock, taken so
+     */
+    public RedisLock fair(String group) {
+        return with(settings -> settings.group = group);
+    }
+
+    /**
+     * How many of each {@link #fair} group may hold it.
+     *
+     * @param most of one group
+     * @return the lock, taken so
+     */
+    public RedisLock per(int most) {
+        return with(settings -> settings.per = most);
+    }
+
+    /**
+     * Grants and renews a hold only once so many replicas have acknowledged it; else {@link NoReplicasException}. Needs
+     * version 2.0 of the module, or no module: then it sends {@code WAIT}.
+     *
+     * @param count up to 64
+     * @return the lock, taken so
+     */
+    public RedisLock replicas(int count) {
+        return with(settings -> settings.replicas = count);
+    }
+
+    /**
      * Does not wait behind so many others, or more: {@link QueueFullException} at once. Needs the module, from 2.0 on.
      *
      * @param most how many may wait before
@@ -184,7 +216,9 @@ public final class RedisLock {
 
     private OwnedLock owned() {
         String owner = settings.owner == null ? Owners.next(settings.ownerPrefix) : settings.owner;
-        return new OwnedLock(keys, owner, ttl, settings);
+        OwnedLock lock = new OwnedLock(keys, settings.group == null ? owner : settings.group + ":" + owner, ttl, settings);
+        lock.check();
+        return lock;
     }
 
     /** The keys of the lock. */

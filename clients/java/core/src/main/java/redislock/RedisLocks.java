@@ -74,6 +74,9 @@ public final class RedisLocks implements AutoCloseable {
     }
 
     private OwnedLock checked(OwnedLock lock) {
+        if (lock.settings.replicas != null && !server.hasPipeline()) {
+            throw new IllegalArgumentException("replicas with this client, which has no pipeline: others would wait behind it");
+        }
         if (!named.isSpent(lock)) return lock;
         throw new IllegalArgumentException("the owner " + lock.owner + " is still being released in the background; take a new one");
     }

@@ -6,6 +6,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -17,10 +18,14 @@ final class Server {
     /** So many waiters of one client have a connection each. Further ones poll. */
     private static final int MOST_BLOCKED = 128;
 
+    /** So long replicas have to acknowledge without the module. With it, lock.replica-timeout says so. */
+    private static final String REPLICAS_WAIT = "1000";
+
     private static final Pattern VERSION = Pattern.compile("lock_version:(\\S+)");
 
     private final Redis redis;
     private final Redis alone; // null if there are no connections of one's own
+    private final Pipeline pipeline; // null if there is none
     private final ModuleState module = new ModuleState();
     private final Semaphore connections = new Semaphore(MOST_BLOCKED);
     private final ConcurrentHashMap<List<String>, Integer> waiting = new ConcurrentHashMap<>(); // how many, by keys
@@ -29,6 +34,7 @@ final class Server {
     Server(Redis redis) {
         this.redis = redis;
         alone = redis.alone();
+        pipeline = redis.pipeline();
     }
 
     /**
@@ -53,6 +59,10 @@ final class Server {
         }
     }
 
+    boolean hasPipeline() {
+        return pipeline != null;
+    }
+
     boolean lacksModule() {
         return module.isMissing();
     }
@@ -67,9 +77,9 @@ final class Server {
         return waiting.containsKey(lock.keys);
     }
 
-    /** Asks for the lock, with QUEUE or with nothing. */
+    /** Asks for the lock, with QUEUE or with nothing. A place is returned at once. */
     CompletableFuture<Reply> acquire(OwnedLock lock, Duration timeout, String... wait) {
-        return acquire(lock, redis, timeout, wait);
+        return acquire(lock, wait.length == 0 ? by(lock) : redis, timeout, wait);
     }
 
     /** Waits in the server; null if there is no connection for that. */
@@ -86,35 +96,69 @@ final class Server {
 
     private CompletableFuture<Reply> acquire(OwnedLock lock, Redis via, Duration timeout, String... wait) {
         CompletableFuture<Reply> reply = ask(lock, via, timeout, lock.acquire(wait), Reply::byModule,
-                lock.eval(Plain.ACQUIRE, OwnedLock.milliseconds(lock.ttl)), Reply::plain);
-        if (lock.settings.maxQueue == null || wait.length == 0) return reply;
-        return reply.exceptionallyCompose(error -> explain(Replies.failure(error)));
+                () -> acknowledged(lock, timeout, lock.eval(Plain.ACQUIRE, OwnedLock.milliseconds(lock.ttl))).thenApply(Reply::plain));
+        String needs = lock.needsVersion2();
+        return needs == null ? reply : reply.exceptionallyCompose(error -> explain(needs, Replies.failure(error)));
     }
 
     CompletableFuture<Long> renew(OwnedLock lock, Duration ttl) {
-        String time = OwnedLock.milliseconds(ttl);
-        return count(lock, lock.command("RENEW", time), lock.eval(Plain.RENEW, time));
+        return ask(lock, by(lock), REPLY_TIMEOUT, lock.renewal(ttl), Server::integer,
+                () -> acknowledged(lock, REPLY_TIMEOUT, lock.eval(Plain.RENEW, OwnedLock.milliseconds(ttl))).thenApply(Server::integer));
     }
 
     /** How many of the locks were held. */
     CompletableFuture<Long> release(OwnedLock lock) {
-        return count(lock, lock.command("RELEASE"), lock.eval(Plain.RELEASE));
-    }
-
-    private CompletableFuture<Long> count(OwnedLock lock, Object[] words, Object[] plain) {
-        return ask(lock, redis, REPLY_TIMEOUT, words, Server::integer, plain, Server::integer);
+        return ask(lock, redis, REPLY_TIMEOUT, lock.command("RELEASE"), Server::integer,
+                () -> redis.send(REPLY_TIMEOUT, lock.eval(Plain.RELEASE)).thenApply(Server::integer));
     }
 
     CompletableFuture<Object> guard(OwnedLock lock, Duration timeout, Object[] command) {
-        Function<Object, Object> read = Function.identity();
-        return ask(lock, redis, timeout, lock.guard(command), read, lock.eval(Plain.GUARD, command), read);
+        return ask(lock, redis, timeout, lock.guard(command), Function.identity(),
+                () -> redis.send(timeout, lock.eval(Plain.GUARD, command)));
+    }
+
+    /** Sends a command by what others don't wait behind: by the client itself, unless the reply waits for replicas. */
+    private Redis by(OwnedLock lock) {
+        if (lock.settings.replicas == null) return redis;
+        return (timeout, words) -> pipeline.sendAll(timeout, new Object[][] {words}).thenApply(replies -> reply(replies.get(0)));
+    }
+
+    /**
+     * Runs a script of {@link Plain}. If replicas are to acknowledge what it wrote, WAIT follows in the same pipeline: over
+     * another connection it would wait for nothing.
+     */
+    private CompletableFuture<Object> acknowledged(OwnedLock lock, Duration timeout, Object[] script) {
+        if (lock.settings.replicas == null) return redis.send(timeout, script);
+        int least = lock.settings.replicas;
+        CompletableFuture<List<Object>> replies =
+                pipeline.sendAll(timeout, script, new Object[] {"WAIT", Integer.toString(least), REPLICAS_WAIT});
+        if (replies == null) {
+            return CompletableFuture.failedFuture(new ModuleMissingException("the server has not loaded the redis-lock module, "
+                    + "which replicas needs with this client, because it can't send WAIT"));
+        }
+        return replies.thenApply(both -> {
+            Object count = reply(both.get(0));
+            if (integer(count) == 0) return count;
+            if (both.get(1) instanceof RedisErrorException refused) {
+                throw RedisErrorException.of("NOREPLICAS lock can't wait for replicas: " + refused.getMessage());
+            }
+            long acknowledged = integer(both.get(1));
+            if (acknowledged >= least) return count;
+            throw RedisErrorException.of("NOREPLICAS lock was acknowledged by " + acknowledged + " of " + least
+                    + " replicas within " + REPLICAS_WAIT + " ms");
+        });
+    }
+
+    private static Object reply(Object value) {
+        if (value instanceof RedisErrorException refused) throw refused;
+        return value;
     }
 
     /** Sends the module's command, and the other one if the server has not loaded it and the lock can do without it. */
     private <T> CompletableFuture<T> ask(OwnedLock lock, Redis via, Duration timeout,
-            Object[] words, Function<Object, T> read, Object[] plain, Function<Object, T> readPlain) {
+            Object[] words, Function<Object, T> read, Supplier<CompletableFuture<T>> plain) {
         String needs = lock.needsModule();
-        if (needs == null && !module.mayBeLoaded()) return redis.send(timeout, plain).thenApply(readPlain);
+        if (needs == null && !module.mayBeLoaded()) return plain.get();
         return via.send(timeout, words).handle((value, thrown) -> {
             RuntimeException error = thrown == null ? null : Replies.failure(thrown);
             if (error == null) {
@@ -127,12 +171,12 @@ final class Server {
                         "the server has not loaded the redis-lock module, which " + needs + " needs"));
             }
             module.isNotLoaded();
-            return redis.send(timeout, plain).thenApply(readPlain);
+            return plain.get();
         }).thenCompose(Function.identity());
     }
 
     /** An older module calls a word that it does not know a syntax error. It is asked once for its version. */
-    private CompletableFuture<Reply> explain(RuntimeException error) {
+    private CompletableFuture<Reply> explain(String needs, RuntimeException error) {
         if (!(error instanceof RedisErrorException) || !error.getMessage().startsWith("ERR syntax error")) {
             return CompletableFuture.failedFuture(error);
         }
@@ -143,7 +187,7 @@ final class Server {
                 });
         return asked.thenCompose(found -> CompletableFuture.failedFuture(!found.isEmpty() && !found.startsWith("1.") ? error
                 : new ModuleMissingException("the server's redis-lock module is " + (found.isEmpty() ? "older" : found)
-                        + ", and maxQueue needs version 2.0")));
+                        + ", and " + needs + " needs version 2.0")));
     }
 
     private static long integer(Object value) {

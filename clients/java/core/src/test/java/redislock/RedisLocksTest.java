@@ -46,6 +46,16 @@ class RedisLocksTest {
                 () -> locks.lockAll(List.of("k", ""), SECOND),
                 () -> lock.limit(0),
                 () -> lock.limit(1).shared(),
+                () -> lock.limit(1).fair("ann:b"),
+                () -> lock.limit(1).fair(""),
+                () -> lock.limit(1).fair(tooLong).tryAcquire(),
+                () -> lock.fair("ann").tryAcquire(),
+                () -> locks.lockAll(List.of("k", "l"), SECOND).limit(1).fair("ann").tryAcquire(),
+                () -> lock.limit(1).per(1).tryAcquire(),
+                () -> lock.limit(1).fair("ann").per(0),
+                () -> lock.replicas(0),
+                () -> lock.replicas(65),
+                () -> lock.replicas(1).tryAcquire(), // without pipelines
                 () -> lock.maxQueue(-1),
                 () -> lock.renewedFor(Duration.ZERO),
                 () -> lock.retryInterval(Duration.ZERO),
@@ -79,7 +89,7 @@ class RedisLocksTest {
                 "REPLACED", ReplacedException.class,
                 "ONEWAIT", OneWaitException.class,
                 "NOUPGRADE", NoUpgradeException.class,
-                "NOREPLICAS", RedisErrorException.class,
+                "NOREPLICAS", NoReplicasException.class,
                 "WRONGTYPE", RedisErrorException.class);
         for (var each : all.entrySet()) {
             Scripted server = new Scripted()

@@ -18,6 +18,8 @@ final class Scripted implements Redis {
 
     private final Map<String, Deque<Object>> replies = new HashMap<>();
     private final List<String> sent = new ArrayList<>();
+    final List<String> pipelines = new ArrayList<>(); // the first words of each
+    private int longestPipeline;
 
     /** The replies to a command. The last one stays. */
     synchronized Scripted reply(String command, Object... replies) {
@@ -38,6 +40,29 @@ final class Scripted implements Redis {
             return new CompletableFuture<>().orTimeout(timeout.toMillis(), TimeUnit.MILLISECONDS);
         }
         return reply instanceof Throwable error ? CompletableFuture.failedFuture(error) : CompletableFuture.completedFuture(reply);
+    }
+
+    /** Sends pipelines of so many commands. */
+    Scripted pipelining(int most) {
+        longestPipeline = most;
+        return this;
+    }
+
+    @Override
+    public Pipeline pipeline() {
+        return longestPipeline == 0 ? null : this::sendAll;
+    }
+
+    private synchronized CompletableFuture<List<Object>> sendAll(Duration timeout, Object[]... commands) {
+        if (commands.length > longestPipeline) return null;
+        pipelines.add(Stream.of(commands).map(words -> words[0].toString()).collect(Collectors.joining(" ")));
+        List<Object> replies = new ArrayList<>();
+        for (Object[] words : commands) replies.add(send(timeout, words).exceptionally(error -> error).join());
+        return CompletableFuture.completedFuture(replies);
+    }
+
+    synchronized List<String> sent() {
+        return List.copyOf(sent);
     }
 
     synchronized int count(String word) {

@@ -1,12 +1,16 @@
 package redislock.jedis;
 
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
@@ -14,6 +18,7 @@ import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.util.Pool;
+import redislock.Pipeline;
 import redislock.Redis;
 import redislock.RedisErrorException;
 import redislock.RedisUnavailableException;
@@ -77,7 +82,7 @@ public final class JedisRedis implements Redis {
     @Override
     public CompletableFuture<Object> send(Duration timeout, Object... words) {
         try {
-            return CompletableFuture.completedFuture(exchange(timeout, words));
+            return CompletableFuture.completedFuture(exchangeOne(timeout, words));
         } catch (RuntimeException e) {
             return CompletableFuture.failedFuture(e);
         }
@@ -89,27 +94,35 @@ public final class JedisRedis implements Redis {
     }
 
     @Override
+    public Pipeline pipeline() {
+        return (timeout, commands) -> connections.supply(() -> exchange(timeout, commands));
+    }
+
+    @Override
     public void close() {
         connections.close();
     }
 
-    private Object exchange(Duration timeout, Object[] words) {
+    private Object exchangeOne(Duration timeout, Object[] words) {
+        Object reply = exchange(timeout, words).get(0);
+        if (reply instanceof RedisErrorException refused) throw refused;
+        return reply;
+    }
+
+    private List<Object> exchange(Duration timeout, Object[]... commands) {
         if (isClosed.getAsBoolean()) throw new IllegalStateException("the pool is closed");
-        byte[] name = Words.bytes(words[0]);
-        byte[][] args = new byte[words.length - 1][];
-        for (int i = 0; i < args.length; i++) args[i] = Words.bytes(words[i + 1]);
+        byte[][][] all = new byte[commands.length][][];
+        for (int i = 0; i < all.length; i++) all[i] = Stream.of(commands[i]).map(Words::bytes).toArray(byte[][]::new);
         long deadline = System.nanoTime() + timeout.toNanos();
         Connection connection = connection(deadline);
         boolean reusable = false;
         try {
             Connections.limit(connection, Duration.ofNanos(deadline - System.nanoTime()));
-            connection.sendCommand(() -> name, args);
-            Object reply = connection.getOne();
+            for (byte[][] words : all) connection.sendCommand(() -> words[0], Arrays.copyOfRange(words, 1, words.length));
+            List<Object> replies = new ArrayList<>(all.length);
+            for (int i = 0; i < all.length; i++) replies.add(read(connection));
             reusable = true;
-            return Words.decoded(reply);
-        } catch (JedisDataException e) {
-            reusable = true;
-            throw RedisErrorException.of(e.getMessage());
+            return replies;
         } catch (JedisException e) {
             throw new RedisUnavailableException(e.getMessage(), e);
         } finally {
@@ -118,6 +131,14 @@ public final class JedisRedis implements Redis {
             } else {
                 Connections.close(connection);
             }
+        }
+    }
+
+    private static Object read(Connection connection) {
+        try {
+            return Words.decoded(connection.getOne());
+        } catch (JedisDataException e) {
+            return RedisErrorException.of(e.getMessage());
         }
     }
 
@@ -149,7 +170,7 @@ public final class JedisRedis implements Redis {
     private final class Alone implements Redis {
         @Override
         public CompletableFuture<Object> send(Duration timeout, Object... words) {
-            return connections.supply(() -> exchange(timeout, words));
+            return connections.supply(() -> exchangeOne(timeout, words));
         }
     }
 }

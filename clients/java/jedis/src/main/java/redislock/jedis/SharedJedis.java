@@ -1,6 +1,7 @@
 package redislock.jedis;
 
 import java.time.Duration;
+import java.util.Collections;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.RejectedExecutionException;
@@ -11,6 +12,7 @@ import redis.clients.jedis.CommandObject;
 import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
+import redislock.Pipeline;
 import redislock.Redis;
 import redislock.RedisErrorException;
 import redislock.RedisUnavailableException;
@@ -39,6 +41,13 @@ final class SharedJedis implements Redis {
         } catch (RejectedExecutionException e) {
             return CompletableFuture.failedFuture(new IllegalStateException("the client is closed"));
         }
+    }
+
+    /** Each command has a connection of the client's pool, which can't be had for two. */
+    @Override
+    public Pipeline pipeline() {
+        return (timeout, commands) -> commands.length > 1 ? null
+                : send(timeout, commands[0]).thenApply(Collections::singletonList);
     }
 
     private Object execute(Object[] words) {

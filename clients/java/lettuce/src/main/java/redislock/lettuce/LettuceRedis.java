@@ -5,10 +5,15 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.codec.StringCodec;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
+import redislock.Pipeline;
 import redislock.Redis;
 import redislock.RedisErrorException;
 
@@ -23,7 +28,7 @@ public final class LettuceRedis implements Redis {
     private final RedisURI uri;
     private final AtomicReference<CompletableFuture<Link>> shared = new AtomicReference<>();
     private final ConcurrentLinkedDeque<Link> idle = new ConcurrentLinkedDeque<>();
-    private final Redis alone = new Alone();
+    private final Alone alone = new Alone();
     private volatile boolean closed;
 
     private LettuceRedis(RedisClient client, RedisURI uri) {
@@ -72,6 +77,12 @@ public final class LettuceRedis implements Redis {
         }
     }
 
+    /** An error that the server replied, as the reply. */
+    private static Object refusal(Throwable error) {
+        if (error instanceof RedisErrorException refused) return refused;
+        throw new CompletionException(error);
+    }
+
     private CompletableFuture<Link> shared() {
         CompletableFuture<Link> found = shared.get();
         if (found != null && !(found.isDone() && (found.isCompletedExceptionally() || found.join().isBroken()))) return found;
@@ -103,6 +114,11 @@ public final class LettuceRedis implements Redis {
     }
 
     @Override
+    public Pipeline pipeline() {
+        return alone::sendAll;
+    }
+
+    @Override
     public void close() {
         closed = true;
         CompletableFuture<Link> found = shared.get();
@@ -116,7 +132,7 @@ public final class LettuceRedis implements Redis {
         return all;
     }
 
-    /** One connection for each command. */
+    /** One connection for each command or pipeline. */
     private final class Alone implements Redis {
         @Override
         public CompletableFuture<Object> send(Duration timeout, Object... words) {
@@ -126,6 +142,23 @@ public final class LettuceRedis implements Redis {
                 if (link != null) reply.whenComplete((value, failure) -> giveBack(link, failure));
             });
             return reply;
+        }
+
+        CompletableFuture<List<Object>> sendAll(Duration timeout, Object[]... commands) {
+            List<CompletableFuture<Object>> replies = Stream.of(commands).map(words -> within(timeout)).toList();
+            CompletableFuture<List<Object>> all = CompletableFuture.completedFuture(new ArrayList<>());
+            for (CompletableFuture<Object> reply : replies) {
+                all = all.thenCombine(reply.exceptionally(LettuceRedis::refusal), (before, value) -> {
+                    before.add(value);
+                    return before;
+                });
+            }
+            CompletableFuture<List<Object>> outcome = all;
+            link().whenComplete((link, error) -> {
+                for (int i = 0; i < commands.length; i++) sendBy(link, error, replies.get(i), commands[i]);
+                if (link != null) outcome.whenComplete((values, failure) -> giveBack(link, failure));
+            });
+            return outcome;
         }
 
         private CompletableFuture<Link> link() {

@@ -3,8 +3,11 @@ package redislock.tests;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.resource.ClientResources;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
+import redislock.Pipeline;
 import redislock.Redis;
 import redislock.jedis.JedisRedis;
 import redislock.lettuce.LettuceRedis;
@@ -31,7 +34,18 @@ enum Kind {
         @Override
         Connected connect(int port) {
             Connected jedis = JEDIS.connect(port);
-            return new Connected(jedis.redis()::send, () -> jedis.redis().close());
+            Redis polling = new Redis() {
+                @Override
+                public CompletableFuture<Object> send(Duration timeout, Object... words) {
+                    return jedis.redis().send(timeout, words);
+                }
+
+                @Override
+                public Pipeline pipeline() {
+                    return jedis.redis().pipeline();
+                }
+            };
+            return new Connected(polling, () -> jedis.redis().close());
         }
     };
 

@@ -111,6 +111,9 @@ final class Promises {
                 case "prefix" -> lock = lock.ownerPrefix(value);
                 case "shared" -> lock = lock.shared();
                 case "limit" -> lock = lock.limit(Integer.parseInt(value));
+                case "fair" -> lock = lock.fair(value);
+                case "per" -> lock = lock.per(Integer.parseInt(value));
+                case "replicas" -> lock = lock.replicas(Integer.parseInt(value));
                 case "max-queue" -> lock = lock.maxQueue(Integer.parseInt(value));
                 case "module" -> lock = lock.requireModule();
                 default -> {
