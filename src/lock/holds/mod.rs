@@ -147,7 +147,7 @@ impl Holds {
         }
     }
 
-    /// These slots have left; all fencing numbers granted so far are smaller than `number`.
+    /// These slots have left; all fencing tokens granted so far are smaller than `number`.
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         for (_, ledger) in self.ledgers.iter_mut() {
             ledger.slots_left(slots, number);
