@@ -31,6 +31,7 @@ mod scale;
 mod server;
 mod stalls;
 mod stats;
+mod tenants;
 mod uncontended;
 mod ways;
 mod words;
@@ -44,8 +45,17 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 8] =
-    ["market", "contention", "queue", "memory", "handover", "scale", "uncontended", "stalls"];
+const PARTS: [&str; 9] = [
+    "market",
+    "contention",
+    "queue",
+    "tenants",
+    "memory",
+    "handover",
+    "scale",
+    "uncontended",
+    "stalls",
+];
 
 fn main() -> Result<ExitCode> {
     let mut words = env::args().skip(1);
@@ -107,6 +117,7 @@ async fn measure_parts(bench: &Bench, only: &str, scene: &str) -> Result<()> {
             "market" => market::run(bench).await?,
             "contention" => contention::run(bench).await?,
             "queue" => queue::run(bench).await?,
+            "tenants" => tenants::run(bench).await?,
             "memory" => memory::run(bench).await?,
             "handover" => handover::run(bench).await?,
             "scale" => scale::run(bench).await?,

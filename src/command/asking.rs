@@ -92,6 +92,39 @@ const CHANNEL: Argument = Argument::new(c"channel", Kind::Bytes, c"The channel, 
 
 const MESSAGE: Argument = Argument::new(c"message", Kind::Bytes, c"The message, 1 to 1024 bytes.");
 
+/// How LOCK.ACQUIRE asks for a mode: with FAIR, too.
+pub const ONE_LOCK_MODE: Argument = Argument::new(
+    c"mode",
+    Kind::OneOf(&[SHARED, SEMAPHORE]),
+    c"Whether other owners can hold the lock at the same time. Without it they can't.",
+)
+.optional();
+
+const SEMAPHORE: Argument = Argument::new(
+    c"semaphore",
+    Kind::Block(&[LIMIT, FAIR]),
+    c"A semaphore, with FAIR one that is fair between groups of owners.",
+);
+
+const FAIR: Argument = Argument::new(
+    c"fair",
+    Kind::Block(&[FAIR_WORD, PER]),
+    c"Serve the group first that holds the fewest. An owner's group is what stands before its first colon.",
+)
+.optional()
+.since(c"2.0.0");
+
+const FAIR_WORD: Argument =
+    Argument::new(c"fair", Kind::Word, c"Fair between groups.").after(c"FAIR");
+
+const PER: Argument = Argument::new(
+    c"m",
+    Kind::Integer,
+    c"And only while fewer than this many of the owner's group hold the lock, 1 to lock.max-sharers.",
+)
+.after(c"PER")
+.optional();
+
 const SHARED: Argument =
     Argument::new(c"shared", Kind::Word, c"A shared (read) lock.").after(c"SHARED");
 
@@ -138,6 +171,9 @@ pub fn ask<'w>(
         }
         patience => patience,
     };
+    if said == ANY_OWNER && options.mode.is_fair() {
+        return Err(Fault::Words("FAIR needs an owner of the client's own, not *"));
+    }
     if let Patience::Place(Lease { notify: Some(notify), .. }) = &patience {
         call.caller.may_notify(command, key, notify)?;
     }
@@ -251,6 +287,7 @@ const SENT_AWAY: Reply = Reply::Error(Cow::Borrowed(
 
 const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used together");
 const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");
+const FAIR_ALONE: Fault = Fault::Words("FAIR needs LIMIT");
 
 /// In any order, each at most once.
 fn options<'w>(
@@ -260,6 +297,7 @@ fn options<'w>(
     limits: &Limits,
 ) -> Result<Options<'w>, Fault> {
     let (mut waiting, mut mode, mut session, mut max_queue) = (None, None, false, None);
+    let (mut fair, mut per) = (false, None);
     let mut wanted = None;
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") {
@@ -280,14 +318,17 @@ fn options<'w>(
         } else if word.eq_ignore_ascii_case(b"LIMIT") {
             once("LIMIT", mode, SHARED_AND_LIMIT)?;
             let said = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
-            let most = limits.max_sharers;
-            let limit = integer(said).and_then(|limit| u64::try_from(limit).ok());
-            let limit = limit.filter(|limit| (1..=most).contains(limit));
-            let limit = limit.ok_or_else(|| {
-                let said = shown(said);
-                Fault::Integer(format!("LIMIT must be 1 to {most} (lock.max-sharers), not {said}"))
-            })?;
-            mode = Some(("LIMIT", Mode::Limit(limit)));
+            mode = Some(("LIMIT", Mode::Limit(sharers("LIMIT", said, limits)?)));
+        } else if word.eq_ignore_ascii_case(b"FAIR") {
+            if std::mem::replace(&mut fair, true) {
+                return Err(Fault::Twice("FAIR"));
+            }
+        } else if word.eq_ignore_ascii_case(b"PER") {
+            if per.is_some() {
+                return Err(Fault::Twice("PER"));
+            }
+            let said = words.next().ok_or(Fault::Words("PER needs a number"))?;
+            per = Some(sharers("PER", said, limits)?);
         } else if word.eq_ignore_ascii_case(b"REPLICAS") {
             if wanted.is_some() {
                 return Err(Fault::Twice("REPLICAS"));
@@ -319,7 +360,34 @@ fn options<'w>(
     }
     let patience = waiting.map_or(Patience::Try, |(_, patience)| patience);
     let mode = mode.map_or(Mode::Exclusive, |(_, mode)| mode);
+    let mode = if fair || per.is_some() { fairly(mode, fair, per, command)? } else { mode };
     Ok(Options { patience, mode, replicas: wanted, session, max_queue })
+}
+
+/// A number of owners that may share a lock, after this word.
+fn sharers(word: &str, said: &[u8], limits: &Limits) -> Result<u64, Fault> {
+    let most = limits.max_sharers;
+    let number = integer(said).and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+        let said = shown(said);
+        Fault::Integer(format!("{word} must be 1 to {most} (lock.max-sharers), not {said}"))
+    })
+}
+
+/// The mode with FAIR, or with PER alone.
+fn fairly(mode: Mode, fair: bool, per: Option<u64>, command: AskedBy) -> Result<Mode, Fault> {
+    match mode {
+        _ if !fair => Err(Fault::Words("PER needs FAIR")),
+        _ if command == AskedBy::Macquire => {
+            Err(Fault::Words("FAIR is for one key: use LOCK.ACQUIRE"))
+        }
+        Mode::Limit(limit) => {
+            // No more may share a lock than there is room for here.
+            let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
+            Ok(Mode::Fair { limit: narrow(limit), per: per.map(narrow) })
+        }
+        Mode::Exclusive | Mode::Shared | Mode::Fair { .. } => Err(FAIR_ALONE),
+    }
 }
 
 /// This word comes, of two of which only one may come, and only once. The other error is for `both`.
@@ -582,6 +650,37 @@ mod tests {
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
             assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_fair_with_fair_and_per_in_any_order_and_for_one_key() {
+        let fair = |limit, per| is(Mode::Fair { limit, per });
+        let one_key = Err(words("FAIR is for one key: use LOCK.ACQUIRE"));
+        for (line, verdict) in [
+            ("LIMIT 3 FAIR", fair(3, None)),
+            ("fair limit 3", fair(3, None)),
+            ("LIMIT 3 FAIR PER 2", fair(3, Some(2))),
+            ("PER 1000 FAIR LIMIT 1000", fair(1000, Some(1000))),
+            ("FAIR", Err(words("FAIR needs LIMIT"))),
+            ("SHARED FAIR", Err(words("FAIR needs LIMIT"))),
+            ("LIMIT 3 PER 2", Err(words("PER needs FAIR"))),
+            ("PER 2", Err(words("PER needs FAIR"))),
+            ("LIMIT 3 FAIR PER", Err(words("PER needs a number"))),
+            ("LIMIT 3 FAIR FAIR", Err(Fault::Twice("FAIR"))),
+            ("LIMIT 3 FAIR PER 1 PER 1", Err(Fault::Twice("PER"))),
+        ] {
+            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+            let is_right = verdict.is_ok();
+            let several = Args::new("lock.macquire", &words);
+            let several = options(several, AskedBy::Macquire, NOW, &Limits::DEFAULT);
+            assert!(several.is_err() && (!is_right || several == one_key), "{line:?}");
+        }
+        for said in ["0", "-1", "1001", "x", "18446744073709551617"] {
+            let words = [&b"LIMIT"[..], b"3", b"FAIR", b"PER", said.as_bytes()];
+            let what = format!("PER must be 1 to 1000 (lock.max-sharers), not {said:?}");
+            assert_eq!(read(&words, &Limits::DEFAULT), Err(Fault::Integer(what)));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::check::time_left;
 use super::log::mode;
 use super::{KEY, lock_name};
-use crate::lock::{Grant, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
+use crate::lock::{Grant, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED, WaitingGroup};
 use crate::protocol::{
     Access, Args, Argument, Call, Caller, Command, Connection, Fault, Kind, Outcome, Reply, Spec,
     integer, shown,
@@ -63,13 +63,27 @@ fn describe(report: Report, caller: &dyn Caller) -> Reply {
     let mode = report.hold.map_or("free", mode);
     let holders = (report.holders.iter()).map(|one| holder(one, caller)).collect();
     let waiters = (report.waiters.iter()).map(|one| waiter(one, caller)).collect();
-    Reply::Map(vec![
+    let mut described = vec![
         ("mode", Reply::text(mode)),
         ("holders", Reply::List(holders)),
         ("count", Reply::number(report.count)),
         ("waiters", Reply::List(waiters)),
         ("queue", Reply::number(report.queue)),
-    ])
+    ];
+    if !report.groups.is_empty() {
+        described.push(("groups", Reply::List(report.groups.iter().map(group).collect())));
+    }
+    Reply::Map(described)
+}
+
+fn group(group: &WaitingGroup) -> Reply {
+    let mut described = vec![
+        ("group", Reply::Bytes(group.name.as_ref().into())),
+        ("holders", Reply::number(group.holders)),
+        ("waiters", Reply::number(group.waiters)),
+    ];
+    described.extend(group.is_next.then_some(("next", Reply::Integer(1))));
+    Reply::Map(described)
 }
 
 fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
@@ -97,10 +111,15 @@ fn waiter(waiter: &QueuedWaiter, caller: &dyn Caller) -> Reply {
         Mode::Exclusive => ("exclusive", None),
         Mode::Shared => ("shared", None),
         Mode::Limit(most) => ("limit", Some(most)),
+        Mode::Fair { limit, .. } => ("limit", Some(limit.into())),
     };
     let mut described =
         vec![("owner", Reply::Bytes(waiter.owner.clone())), ("mode", Reply::text(mode))];
     described.extend(limit.map(|most| ("limit", Reply::number(most))));
+    if let Mode::Fair { per, .. } = waiter.mode {
+        described.push(("fair", Reply::Integer(1)));
+        described.extend(per.map(|per| ("per", Reply::number(per))));
+    }
     // A place outlives the connection that has asked for it.
     let connection = caller.connection(waiter.client);
     let is_there = waiter.place.is_none() || connection.is_some();

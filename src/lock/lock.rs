@@ -16,11 +16,11 @@
 //! | held by its owner alone | held | held |
 //! | held by another alone | shut | shut |
 //! | shared, by its owner too | open if no other owner shares it | held |
-//! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
+//! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room, and its PER for its group |
 //!
 //! [`HeldBy::admits`] decides it, when a lock is granted and when the search for deadlocks plays that through. Waiting
 //! requests have their turn in this order: those of an owner that holds the lock, then all in the order of their
-//! arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at [`LockState::next_change`].
+//! arrival, those with FAIR in one of their own ([`Queue`]). The lock is looked at again after whatever may change it, and at [`LockState::next_change`].
 //!
 //! [`Queue`]: crate::lock::waiting::queue::Queue
 
@@ -35,6 +35,8 @@ pub enum Mode {
     Shared,
     /// Beside fewer than this many other holders.
     Limit(u64),
+    /// The same, in an order that is fair between groups of owners, and beside fewer than `per` of its own group.
+    Fair { limit: u16, per: Option<u16> },
 }
 
 /// How an owner holds a lock.
@@ -51,7 +53,7 @@ impl Mode {
     pub fn hold(self) -> Hold {
         match self {
             Self::Exclusive => Hold::Exclusive,
-            Self::Shared | Self::Limit(_) => Hold::Shared,
+            Self::Shared | Self::Limit(_) | Self::Fair { .. } => Hold::Shared,
         }
     }
 
@@ -62,7 +64,14 @@ impl Mode {
             Self::Shared => max_sharers,
             // It may have been lowered since the request was read.
             Self::Limit(most) => most.min(max_sharers),
+            Self::Fair { limit, .. } => u64::from(limit).min(max_sharers),
         }
+    }
+
+    /// Is its order fair between groups?
+    #[inline]
+    pub fn is_fair(self) -> bool {
+        matches!(self, Self::Fair { .. })
     }
 }
 

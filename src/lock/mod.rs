@@ -58,7 +58,7 @@ pub use stats::classes::{Class, MOST_CLASSES};
 pub use time::{from_wall, to_wall};
 pub use turn::Turn;
 pub use waiting::place::Message;
-pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};
+pub use waiting::report::{QueuedWaiter, USUALLY_NAMED, WaitingGroup};
 pub use waiting::waits::waiter::WaitOutcome;
 pub use words::{
     Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Ms, Name, NameRef,

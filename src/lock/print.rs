@@ -3,6 +3,14 @@
 use siphasher::sip::SipHasher13;
 use siphasher::sip128;
 
+/// The print of a group of owners, between which a FAIR limit is fair.
+pub type Group = u64;
+
+/// The group of an owner: what stands before its first `:`, or all of it.
+pub fn group_of(owner: &[u8]) -> &[u8] {
+    owner.split(|&byte| byte == b':').next().unwrap_or(owner)
+}
+
 /// The secret key of the hashes. Clients do not know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Secret(pub u64, pub u64);
@@ -25,6 +33,11 @@ impl Secret {
     /// choose many owners with one print would have all of them searched for each.
     pub fn half_print(self, bytes: &[u8]) -> u64 {
         SipHasher13::new_with_keys(self.0, self.1).hash(bytes)
+    }
+
+    /// The group of an owner, as a print.
+    pub fn group_of(self, owner: &[u8]) -> Group {
+        self.half_print(group_of(owner))
     }
 }
 

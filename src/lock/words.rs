@@ -4,7 +4,7 @@ pub use crate::lock::fence::Fence;
 pub use crate::lock::limits::Limits;
 pub use crate::lock::lock::{Hold, Mode};
 pub use crate::lock::name::{Db, Name, NameRef};
-pub use crate::lock::print::{Print, Secret};
+pub use crate::lock::print::{Group, Print, Secret, group_of};
 pub use crate::lock::request::{
     Acquired, AskedBy, Asker, Lease, NotALock, Notify, Patience, Refusal, Request, Terms,
 };

@@ -18,6 +18,7 @@ mod commands;
 mod conditions;
 mod deadlock;
 mod described;
+mod fair;
 mod fuzz;
 mod guard;
 mod harness;

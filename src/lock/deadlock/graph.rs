@@ -2,8 +2,10 @@
 //!
 //! In each of its queues a request waits for all that stand before it, and for the holders. Of those before it only the
 //! requests for several locks are reached, and the one that asks: a request for this lock alone needs nothing but what
-//! those behind it need too, if they are as demanding.
+//! those behind it need too, if they are as demanding. One with FAIR is in the way of none but those of its group behind
+//! it: others pass it over.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
 use indexmap::IndexMap;
@@ -15,7 +17,7 @@ use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Mode, Name, Ticket};
+use crate::lock::words::{Group, Mode, Name, Ticket};
 
 /// So many requests that have been reached before are passed in one step.
 const FEW: usize = 8;
@@ -58,8 +60,9 @@ pub struct Lock<'a> {
     /// The requests by which its holders wait, if these have been reached.
     pub holders: Option<Vec<usize>>,
     is_held_by_asker: bool,
-    /// How many of them are left.
+    /// How many of them are left; for requests with FAIR, also of each group.
     pub stuck: u64,
+    pub stuck_of: BTreeMap<Group, u64>,
     /// The requests that stand in its queue, as far as they have been reached.
     pub stands: Vec<Stand>,
     /// The first of them that is left.
@@ -73,6 +76,16 @@ pub struct Stand {
     pub request: usize,
     /// It is granted the lock when all before it are out and fewer than so many hold it; 0 if it needs nothing there.
     pub room: u64,
+    /// With FAIR, its group, and fewer than so many of that hold it. Those before it with FAIR need not be out: what those
+    /// of its group need, it needs too.
+    pub fair: Option<(Group, u64)>,
+}
+
+impl Stand {
+    /// Does it wait for this one, which is before it?
+    pub fn is_behind(&self, other: &Self) -> bool {
+        other.fair.is_none_or(|(group, _)| self.fair.is_some_and(|(own, _)| own == group))
+    }
 }
 
 /// From a request to another that it waits for.
@@ -126,7 +139,23 @@ impl<'a> Graph<'a> {
         let queue = lock.queue;
         let needs = !request.is_over && !self.scene.has(request.waiter, lock);
         let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
-        lock.stands.push(Stand { ticket, request: from, room });
+        let mut stand = Stand { ticket, request: from, room, fair: None };
+        let fair = queue.fair().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
+        if let Some((fair, group)) = fair {
+            let mut most = u64::MAX;
+            for one in fair.of(group).take_while(|one| one.ticket <= ticket) {
+                steps.look(1)?;
+                // One whose owner has the lock needs nothing.
+                let waiter = self.scene.waiter(one.ticket);
+                if waiter.is_some_and(|waiter| !self.scene.has(waiter, lock)) {
+                    stand.room = stand.room.min(one.limit.into());
+                    most = most.min(one.per.into());
+                }
+            }
+            stand.fair = Some((group, most));
+        }
+        let room = stand.room;
+        lock.stands.push(stand);
         if !needs {
             return Ok(None);
         }
@@ -135,7 +164,9 @@ impl<'a> Graph<'a> {
         let to_earlier = Edge { from, lock: at, next: Claim::ComesFirst, is_certain };
         let is_certain = is_certain && room == 1;
         let to_holder = Edge { from, lock: at, next: Claim::Holds, is_certain };
-        let is_behind = lock.is_asked_for && self.asks < ticket;
+        let asks = queue.fair().and_then(|fair| fair.group_of(self.asks));
+        let is_mate = |group| fair.is_some_and(|(_, own)| own == group);
+        let is_behind = lock.is_asked_for && self.asks < ticket && asks.is_none_or(is_mate);
         let earlier = lock.before..ticket.max(lock.before);
         lock.before = earlier.end;
         if lock.holders.is_none() {
@@ -180,16 +211,23 @@ impl<'a> Graph<'a> {
         let Some((_, lock)) = self.locks.get_index(edge.lock) else {
             return Ok(());
         };
-        let mut holders = Vec::new();
+        let groups = lock.queue.fair().map(|_| &self.scene.waiting.waits);
+        let (mut holders, mut stuck_of) = (Vec::new(), BTreeMap::<Group, u64>::new());
         for wait in self.scene.waits_of_holders(lock, steps)? {
             if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {
                 holder.holds.push(edge.lock);
                 holders.push(at);
+                if let Some(groups) = groups {
+                    let of_group =
+                        stuck_of.entry(groups.group_of(&holder.waiter.owner)).or_default();
+                    *of_group = of_group.saturating_add(1);
+                }
             }
         }
         if let Some((_, lock)) = self.locks.get_index_mut(edge.lock) {
             lock.is_held_by_asker = holders.contains(&0);
             lock.stuck = u64::try_from(holders.len()).unwrap_or(u64::MAX);
+            lock.stuck_of = stuck_of;
             lock.holders = Some(holders);
         }
         Ok(())
@@ -243,6 +281,7 @@ impl<'a> Lock<'a> {
             holders: None,
             is_held_by_asker: false,
             stuck: 0,
+            stuck_of: BTreeMap::new(),
             stands: Vec::new(),
             first: 0,
         }

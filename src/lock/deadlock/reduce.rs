@@ -20,23 +20,29 @@ impl Graph<'_> {
         let mut free: Vec<usize> =
             all.filter(|(_, one)| one.unmet == 0).map(|(at, _)| at).collect();
         for lock in 0..self.locks.len() {
-            self.call(lock, &mut free);
+            self.call(lock, &mut free, steps)?;
         }
         while let Some(at) = free.pop() {
             let Some((_, request)) = self.requests.get_index_mut(at).filter(|_| at != 0) else {
                 return Ok(false);
             };
             request.is_out = true;
+            let owner = &request.waiter.owner;
             let (locks, holds) =
                 (std::mem::take(&mut request.locks), std::mem::take(&mut request.holds));
             steps.look(holds.len().saturating_add(locks.len()) / FEW)?;
             for &lock in &holds {
                 if let Some((_, lock)) = self.locks.get_index_mut(lock) {
                     lock.stuck = lock.stuck.saturating_sub(1);
+                    if !lock.stuck_of.is_empty() {
+                        let group = self.scene.waiting.waits.group_of(owner);
+                        let of_group = lock.stuck_of.entry(group).or_default();
+                        *of_group = of_group.saturating_sub(1);
+                    }
                 }
             }
             for lock in holds.into_iter().chain(locks) {
-                self.call(lock, &mut free);
+                self.call(lock, &mut free, steps)?;
             }
         }
         Ok(true)
@@ -62,7 +68,7 @@ impl Graph<'_> {
                     let request = entry.index();
                     if let Entry::Vacant(entry) = entry {
                         entry.insert(Request { locks: vec![at], unmet: 1, ..Request::new(waiter) });
-                        lock.stands.push(Stand { ticket, request, room });
+                        lock.stands.push(Stand { ticket, request, room, fair: None });
                     }
                 }
                 if least == 1 {
@@ -75,27 +81,34 @@ impl Graph<'_> {
         Ok(())
     }
 
-    /// If the first that is left in this queue may have the lock, it needs nothing more there.
-    fn call(&mut self, lock: usize, free: &mut Vec<usize>) {
+    /// If the first that is left in this queue may have the lock, it needs nothing more there; nor do those with FAIR
+    /// before it that may.
+    fn call(
+        &mut self,
+        lock: usize,
+        free: &mut Vec<usize>,
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
         let Some((_, lock)) = self.locks.get_index_mut(lock) else {
-            return;
+            return Ok(());
         };
-        while let Some(&first) = lock.stands.get(lock.first)
-            && let Some((_, request)) = self.requests.get_index_mut(first.request)
+        let mut at = lock.first;
+        while let Some(stand) = lock.stands.get_mut(at)
+            && let Some((_, request)) = self.requests.get_index_mut(stand.request)
         {
-            if !request.is_out {
-                if first.room > lock.stuck {
-                    request.unmet = request.unmet.saturating_sub(1);
-                    if request.unmet == 0 {
-                        free.push(first.request);
-                    }
-                    if let Some(first) = lock.stands.get_mut(lock.first) {
-                        first.room = 0;
-                    }
-                }
-                return;
+            let left = |group| lock.stuck_of.get(&group).copied().unwrap_or_default();
+            let has_room = stand.fair.is_none_or(|(group, most)| most > left(group));
+            if !request.is_out && stand.room > lock.stuck && has_room {
+                stand.room = 0;
+                request.unmet = request.unmet.saturating_sub(1);
+                free.extend((request.unmet == 0).then_some(stand.request));
             }
-            lock.first = lock.first.saturating_add(1);
+            if !request.is_out && stand.fair.is_none() {
+                break;
+            }
+            lock.first = lock.first.saturating_add((request.is_out && lock.first == at).into());
+            at = at.saturating_add(1);
         }
+        steps.look(at.saturating_sub(lock.first) / FEW)
     }
 }

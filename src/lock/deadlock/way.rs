@@ -50,12 +50,26 @@ impl Graph<'_> {
         let Some(&stand) = lock.stands.get(at).filter(|stand| stand.room > 0) else {
             return Ok(next);
         };
-        let earlier = lock.stands.get(lock.first..at).unwrap_or_default();
-        next.extend(earlier.iter().map(|stand| (stand.request, Claim::ComesFirst)));
-        lock.first = lock.first.max(at);
+        let from = if stand.fair.is_some() { 0 } else { lock.first };
+        let earlier = lock.stands.get(from..at).unwrap_or_default().iter();
+        let earlier = earlier.filter(|other| stand.is_behind(other));
+        next.extend(earlier.map(|other| (other.request, Claim::ComesFirst)));
+        if stand.fair.is_none() {
+            lock.first = lock.first.max(at);
+        }
         if lock.stuck >= stand.room {
             let holders = lock.holders.take().unwrap_or_default();
             next.extend(holders.into_iter().map(|holder| (holder, Claim::Holds)));
+        } else if let Some((group, most)) = stand.fair
+            && lock.stuck_of.get(&group).is_some_and(|&stuck| stuck >= most)
+        {
+            let is_mate = |&holder: &usize| {
+                let holder = self.requests.get_index(holder);
+                let waits = &self.scene.waiting.waits;
+                holder.is_some_and(|(_, one)| waits.group_of(&one.waiter.owner) == group)
+            };
+            let holders = lock.holders.iter().flatten().copied().filter(is_mate);
+            next.extend(holders.map(|holder| (holder, Claim::Holds)));
         }
         steps.look(next.len().saturating_add(1))?;
         Ok(next)

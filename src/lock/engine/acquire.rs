@@ -6,7 +6,9 @@ use crate::lock::holds::ledger::Delivery;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Acquired, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{
+    Acquired, Group, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket,
+};
 
 /// A request that is handled now, for these locks; no name occurs twice.
 pub(super) struct Acquire<'l, 'k> {
@@ -14,6 +16,8 @@ pub(super) struct Acquire<'l, 'k> {
     pub(super) turn: &'l mut Turn<'k>,
     pub(super) names: &'l [NameRef<'l>],
     pub(super) request: &'l Request<'l>,
+    /// The group of its owner, if it has FAIR.
+    pub(super) group: Option<Group>,
     /// The wait that its owner has already.
     pub(super) own: Option<Ticket>,
 }
@@ -26,7 +30,8 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        Acquire { locks: self, turn, names, request, own: None }.acquire()
+        let group = self.waiting.waits.fair_group(request.terms.owner, request.terms.mode);
+        Acquire { locks: self, turn, names, request, group, own: None }.acquire()
     }
 }
 
@@ -41,8 +46,10 @@ impl<'l> Acquire<'l, '_> {
             names.iter().for_each(|&name| self.locks.settle_queue(self.turn, name));
             let waits = &self.locks.waiting.waits;
             self.own = self.own.filter(|&own| waits.get(own).is_some_and(Waiter::has_not_ended));
-            for (&name, own) in names.iter().zip(self.own.iter().cycle()) {
-                self.locks.outcomes().end_overdue_behind(self.turn, name, *own);
+            if self.own.is_some() || self.group.is_some() {
+                let own = (self.group, self.own);
+                let ends = |&name| self.locks.outcomes().end_overdue_before(self.turn, name, own);
+                names.iter().for_each(ends);
             }
         }
         if let &[name] = names {
@@ -60,8 +67,10 @@ impl<'l> Acquire<'l, '_> {
     #[inline]
     fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
         let terms = &self.request.terms;
-        let in_turn = self.locks.waiting.queues.would_come_first(name, self.own);
+        let in_turn = self.locks.waiting.queues.would_come_first(name, self.group, self.own);
         let opened = self.locks.holds.open(self.turn, name, terms.owner);
+        let in_turn =
+            in_turn && self.locks.has_room_for_group(self.turn, (name, opened.lock), terms);
         self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now)
     }
 

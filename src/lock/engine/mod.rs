@@ -5,6 +5,7 @@ pub mod breaking;
 pub mod check;
 pub mod claim;
 pub mod events;
+mod fair;
 pub mod fit;
 pub mod grant;
 pub mod locks;

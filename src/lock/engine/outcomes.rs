@@ -13,7 +13,7 @@ use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
-use crate::lock::words::{Ms, Name, NameRef, Ticket};
+use crate::lock::words::{Group, Ms, Name, NameRef, Ticket};
 
 /// What it takes to end waits, and what the server says of clients.
 pub struct Outcomes<'l> {
@@ -121,11 +121,16 @@ impl Outcomes<'_> {
         self.give_up(own);
     }
 
-    /// Ends the waits right behind this one, or before it, that are over: they are not in its owner's way.
-    pub fn end_overdue_behind(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, own: Ticket) {
+    /// Ends the waits that are over, and would come before a new request of this group, whose owner waits by `own`.
+    pub fn end_overdue_before(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        (group, own): (Option<Group>, Option<Ticket>),
+    ) {
         while !turn.budget.is_spent()
             && let Some(queue) = self.waiting.queues.get(name)
-            && let Some(next) = queue.first_but(Some(own))
+            && let Some(next) = queue.in_the_way(group, own)
             && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
         {
             turn.budget.draw(self.waiting.waits.reply_cost(next));

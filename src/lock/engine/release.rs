@@ -39,6 +39,7 @@ impl Locks {
         let held = self.holds.open_to_release(turn, name, owner);
         if let Ok(Some(held)) = held {
             let told = self.records(turn, name).release(owner, held, may_be_unheard);
+            self.count_out(name, owner);
             self.settle_queue(turn, name);
             return Ok(told);
         }

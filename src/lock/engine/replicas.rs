@@ -229,7 +229,7 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        Acquire { locks: self, turn, names, request, own: None }.renew()
+        Acquire { locks: self, turn, names, request, group: None, own: None }.renew()
     }
 
     /// Does what is due for grants that wait for replicas.

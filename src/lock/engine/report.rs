@@ -1,6 +1,5 @@
 //! Reports on locks: their holders and waiters. They write no key.
 
-use crate::lock::QueuedWaiter;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Holds;
 use crate::lock::keyspace::Glance;
@@ -10,6 +9,7 @@ use crate::lock::log::line::Line;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now};
+use crate::lock::{QueuedWaiter, WaitingGroup};
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Report {
     pub count: usize,
     pub waiters: Vec<QueuedWaiter>,
     pub queue: usize,
+    /// Of those that wait with FAIR.
+    pub groups: Vec<WaitingGroup>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +123,8 @@ impl Reports<'_> {
             })
             .collect();
         let (waiters, queue) = self.waiting.report(name, most, now);
-        let report = Report { hold, holders, count, waiters, queue };
+        let groups = self.waiting.report_groups(name, most);
+        let report = Report { hold, holders, count, waiters, queue, groups };
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 

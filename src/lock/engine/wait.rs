@@ -29,8 +29,8 @@ impl Acquire<'_, '_> {
         let tell = self.tell();
         let ticket = self.locks.waiting.enroll(self.request, names, self.turn.now, tell);
         for &name in names {
-            // Only a new queue is looked at: others have been settled in this turn.
-            if self.locks.waiting.queues.len_of(name) == 1 {
+            // Other queues have been settled in this turn, but may not have been fair.
+            if self.locks.waiting.queues.len_of(name, None) == 1 || self.group.is_some() {
                 self.locks.settling(self.turn, name).take_stock();
             }
         }

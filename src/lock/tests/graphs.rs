@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::interleavings::orders::search::{
-    Held, LOCKS, Owners, Request as Wanted, State, bit, try_every_order,
+    Held, LOCKS, Owners, Request as Wanted, State, bit, group, try_every_order,
 };
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
@@ -78,7 +78,8 @@ impl Graph {
 }
 
 const KEYS: [&str; LOCKS] = ["a", "b", "c"];
-const OWNERS: [&str; 7] = ["ann", "ben", "cid", "dot", "eve", "fay", "gus"];
+/// Every second is of one group.
+const OWNERS: [&str; 7] = ["g:0", "h:1", "g:2", "h:3", "g:4", "h:5", "g:6"];
 const MOST_SHARERS: u64 = 3;
 
 /// What came of random graphs.
@@ -147,6 +148,14 @@ impl Case {
             0..3 => Mode::Limit(MOST_SHARERS),
             most => Mode::Limit(most - 2),
         };
+        // Those with FAIR ask for one lock.
+        let is_one = some.iter().all(|lock| *lock == some[0]);
+        let mode = if is_one && mode != Mode::Exclusive && random.one_in(2) {
+            let limit = mode.room(MOST_SHARERS) as u16;
+            Mode::Fair { limit, per: random.one_in(2).then(|| random.between(1, 2) as u16) }
+        } else {
+            mode
+        };
         some.iter().for_each(|&lock| wanted.locks[lock] = Some(mode));
         let asked = match mode {
             Mode::Limit(MOST_SHARERS) if random.one_in(2) => Mode::Shared,
@@ -176,16 +185,32 @@ impl Case {
             if held.by & (1 << owner) != 0 {
                 continue;
             }
-            let earlier = self.wanted[..at].iter().filter(|one| one.locks[lock].is_some());
-            let earlier = earlier.fold(0, |all, one| all | one.owner) & stuck;
-            next.extend(named(earlier).map(|one| (one, Claim::ComesFirst, lock)));
-            let room = match mode {
-                Mode::Limit(most) if !held.alone => most,
+            let own_group = group(1 << owner);
+            let is_mate = |one: &&Wanted| mode.is_fair() && group(one.owner) == own_group;
+            let earlier = self.wanted[..at].iter().filter(|one| match one.locks[lock] {
+                Some(Mode::Fair { .. }) => is_mate(one),
+                wanted => wanted.is_some(),
+            });
+            let earlier_owners = earlier.clone().fold(0, |all, one| all | one.owner) & stuck;
+            next.extend(named(earlier_owners).map(|one| (one, Claim::ComesFirst, lock)));
+            // One with FAIR waits for what those of its group before it wait for too.
+            let mates = earlier.filter(|one| one.owner & stuck != 0);
+            let mates = mates.filter_map(|one| one.locks[lock]).filter(|mode| mode.is_fair());
+            let all = mates.filter(|_| mode.is_fair()).chain([mode]);
+            let room = all.clone().map(|mode| match mode {
+                Mode::Limit(_) | Mode::Fair { .. } if !held.alone => mode.room(MOST_SHARERS),
                 _ => 1,
-            };
+            });
+            let per = all.filter_map(|mode| match mode {
+                Mode::Fair { per, .. } => per,
+                _ => None,
+            });
             let holders = held.by & stuck;
-            if u64::from(holders.count_ones()) >= room {
+            let of_group = holders & own_group;
+            if u64::from(holders.count_ones()) >= room.min().unwrap() {
                 next.extend(named(holders).map(|one| (one, Claim::Holds, lock)));
+            } else if per.min().is_some_and(|per| of_group.count_ones() >= per.into()) {
+                next.extend(named(of_group).map(|one| (one, Claim::Holds, lock)));
             }
         }
         next

@@ -6,6 +6,7 @@
 //! | `model` | what a lock may do, judged by what goes in and what comes out |
 //! | `interleavings` | random histories of the core, which the model follows |
 //! | `explore` | every history of some small worlds, the shortest first |
+//! | `fairness` | random histories of one lock with FAIR, beside an order that is worked out anew |
 //! | `graphs` | random graphs of owners that wait, for the search for deadlocks alone |
 //! | `rules` | single rules, one short history each |
 //! | `sums` | counts of what histories got to see |
@@ -16,6 +17,7 @@
 )]
 
 mod explore;
+mod fairness;
 mod graphs;
 mod interleavings;
 mod model;

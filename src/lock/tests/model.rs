@@ -149,6 +149,8 @@ sums! {
         pub several_granted: u64,
         pub together: u64,
         pub limited: u64,
+        /// Waiters with FAIR that were served.
+        pub fair: u64,
         pub deadlocks: u64,
         /// Locks whose holds an operator has ended.
         pub broken: u64,

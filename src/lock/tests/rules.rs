@@ -8,6 +8,7 @@ mod counting;
 mod deadlocks;
 mod denying;
 mod elsewhere;
+mod fairly;
 mod handing_over;
 mod hearing;
 mod holding;
@@ -132,6 +133,16 @@ fn sharing(owner: Owner) -> Plea {
 /// The same, while fewer than so many others have one.
 fn limited(owner: Owner, most: u64) -> Plea {
     Plea { mode: Mode::Limit(most), ..alone(owner) }
+}
+
+/// The same, with FAIR.
+fn fair(owner: Owner, limit: u16) -> Plea {
+    Plea { mode: Mode::Fair { limit, per: None }, ..alone(owner) }
+}
+
+/// The same, and while fewer than so many of its group have one.
+fn fair_per(owner: Owner, limit: u16, per: u16) -> Plea {
+    Plea { mode: Mode::Fair { limit, per: Some(per) }, ..alone(owner) }
 }
 
 /// A request for a place in the queue.

@@ -25,7 +25,7 @@ use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
 use crate::lock::words::{
-    Acquired, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
+    Acquired, Group, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
 };
 
 /// All requests that wait.
@@ -62,14 +62,16 @@ impl Waiting {
     ) -> Result<(), Refusal> {
         let given_up = instead_of.and_then(|ticket| self.waits.get(ticket));
         let given_up = given_up.filter(|waiter| waiter.state == State::Waiting);
-        let given_up = given_up.map_or(0, |waiter| waiter.names.len());
         // The wait that is given up stands in the same queues.
-        let before = |name: NameRef<'_>| {
-            let before = self.queues.len_of(name).saturating_sub(given_up.min(1));
+        let before = |name: NameRef<'_>, group: Option<Group>| {
+            let is_counted = given_up.is_some_and(|own| group.is_none() || own.mode.is_fair());
+            let before = self.queues.len_of(name, group).saturating_sub(is_counted.into());
             u64::try_from(before).unwrap_or(u64::MAX)
         };
+        let group = self.waits.fair_group(request.terms.owner, request.terms.mode);
         if let Some(most) = request.max_queue
-            && let Some(before) = shut.map(before).find(|&before| before >= most)
+            && let Some(before) =
+                shut.map(|name| before(name, group)).find(|&before| before >= most)
         {
             return Err(Refusal::Behind(before));
         }
@@ -79,10 +81,11 @@ impl Waiting {
         };
         // A place may fall asleep, and no more entries may sleep than may wait.
         let sleeps = matches!(request.patience, Patience::Place(_));
+        let given_up = given_up.map_or(0, |waiter| waiter.names.len());
         let is_full = is_over(self.waits.entries().saturating_sub(given_up))
             || (sleeps && is_over(self.waits.entries_asleep()))
             || (limits.max_waiters > 0
-                && names.iter().any(|&name| before(name) >= limits.max_waiters));
+                && names.iter().any(|&name| before(name, None) >= limits.max_waiters));
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
     }
 
@@ -95,7 +98,9 @@ impl Waiting {
         (until, tell): (Option<Ms>, Tell),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
-        let names = self.queues.join(names, ticket, request.terms.mode);
+        let mode = request.terms.mode;
+        let group = self.waits.fair_group(request.terms.owner, mode);
+        let names = self.queues.join(names, ticket, (mode, group));
         let print = self.waits.print_of(request.terms.owner);
         let waiter = Waiter::new(request, print, names, (until, now), tell);
         self.places.tie(ticket, &waiter);
@@ -148,7 +153,7 @@ impl Waiting {
         };
         self.classes.count_left(&names, ticket);
         let is_granted = outcome.is_grant();
-        let names = names.iter().filter(|name| self.leave(name, ticket) && !is_granted);
+        let names = names.iter().filter(|name| self.leave(name, ticket, is_granted) && !is_granted);
         names.cloned().collect()
     }
 
@@ -167,7 +172,8 @@ impl Waiting {
         if let Some((_, names)) = self.waits.set_state(ticket, State::Waiting)
             && let Some(waiter) = self.waits.get(ticket)
         {
-            self.queues.wake(&names, ticket, waiter.mode);
+            let group = self.waits.fair_group(&waiter.owner, waiter.mode);
+            self.queues.wake(&names, ticket, (waiter.mode, group));
             self.classes.count_joined(&names, ticket);
         }
     }
@@ -180,17 +186,20 @@ impl Waiting {
             self.classes.count_left(&waiter.names, ticket);
         }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
-        let moved_up = stands.iter().filter(|name| self.leave(name, ticket)).cloned().collect();
+        let moved_up =
+            stands.iter().filter(|name| self.leave(name, ticket, false)).cloned().collect();
         Some((waiter, moved_up))
     }
 
     /// Takes a waiter out of the queue of this lock, and closes the queue if it was the last. Returns whether another one,
     /// which may be granted something, is the first now.
-    fn leave(&mut self, name: &Name, ticket: Ticket) -> bool {
+    fn leave(&mut self, name: &Name, ticket: Ticket, is_granted: bool) -> bool {
         let Some(queue) = self.queues.get_mut(name.borrow()) else {
             return false;
         };
-        let was_first = queue.leave(ticket);
+        // A grant is a turn of its group, which comes after all that has been before.
+        let is_turn = is_granted && queue.fair().is_some();
+        let was_first = queue.leave(ticket, is_turn.then(|| self.waits.draw_ticket()));
         // A waiter that is to be sent away is granted nothing.
         let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
         if queue.is_empty() {
@@ -239,9 +248,8 @@ impl Waiting {
 
     /// Does this waiter stand last in each of its queues?
     pub fn is_last(&self, ticket: Ticket) -> bool {
-        let is_last = |name: &Name| {
-            self.queues.get(name.borrow()).is_none_or(|queue| queue.last() == Some(ticket))
-        };
+        let is_last =
+            |name: &Name| self.queues.get(name.borrow()).is_none_or(|queue| queue.is_last(ticket));
         self.waits.get(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
     }
 

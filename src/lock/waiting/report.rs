@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use crate::lock::stats::Remembered;
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::fair::Turn;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Mode, Ms, NameRef, Now};
+use crate::lock::words::{Mode, Ms, NameRef, Now, group_of};
 
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
@@ -19,6 +21,17 @@ pub struct QueuedWaiter {
     pub client: u64,
     /// Its place, if it waits without a blocked connection.
     pub place: Option<PlaceInQueue>,
+}
+
+/// A group of owners that wait with FAIR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingGroup {
+    pub name: Box<[u8]>,
+    /// How many of it hold the lock, and wait for it.
+    pub holders: usize,
+    pub waiters: usize,
+    /// Is it the next that is served, where the limits leave room?
+    pub is_next: bool,
 }
 
 /// A place in the queue, which its owner keeps by asking again.
@@ -50,7 +63,7 @@ impl Waiting {
                     waited: now.ms().saturating_sub(waiter.since.ms()),
                     client: waiter.client,
                     place: waiter.lease().map(|(_, until)| PlaceInQueue {
-                        place: if asleep {
+                        place: if asleep || queue.fair().is_some() {
                             queue.before(ticket).saturating_add(1)
                         } else {
                             position
@@ -62,6 +75,19 @@ impl Waiting {
             })
             .collect();
         (waiters, queue.len().saturating_add(queue.asleep().len()))
+    }
+
+    /// The first groups that wait for this lock with FAIR, in the order of their turns.
+    pub fn report_groups(&self, name: NameRef<'_>, most: usize) -> Vec<WaitingGroup> {
+        let fair = self.queues.get(name).and_then(Queue::fair);
+        let groups = fair.map_or_else(Vec::new, |fair| fair.groups(most));
+        let next = groups.iter().position(Turn::has_room);
+        let described = groups.into_iter().enumerate().filter_map(|(at, turn)| {
+            let name = Box::from(group_of(&self.waits.get(turn.first.ticket)?.owner));
+            let waiters = fair?.count_of(turn.first.group);
+            Some(WaitingGroup { name, holders: turn.holders, waiters, is_next: Some(at) == next })
+        });
+        described.collect()
     }
 
     /// How much is remembered of requests.

@@ -34,9 +34,9 @@ const NUMBERS: [&str; 24] = [
     "01",
     "-0",
 ];
-const OPTIONS: [&str; 16] = [
-    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "SESSION", "MAXQUEUE", "REPLICAS",
-    "FORCE", "GRACE", "MATCH", "COUNT", "ALL", "NX", "BLOCK\0",
+const OPTIONS: [&str; 18] = [
+    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "FAIR", "PER", "SESSION", "MAXQUEUE",
+    "REPLICAS", "FORCE", "GRACE", "MATCH", "COUNT", "ALL", "NX", "BLOCK\0",
 ];
 /// Of shares that others write: points in time, and what lies beyond all of them.
 const SCORES: [&str; 8] = [
@@ -291,9 +291,10 @@ fn options(dice: &mut Dice, command: &mut Command) {
         4 => command.extend(args!["QUEUE", time(dice), "NOTIFY", key(dice), size(dice)]),
         _ => {}
     }
-    match dice.below(4) {
+    match dice.below(5) {
         0 => command.extend(args!["SHARED"]),
         1 => command.extend(args!["LIMIT", size(dice)]),
+        2 => command.extend(args!["LIMIT", size(dice), "FAIR", "PER", size(dice)]),
         _ => {}
     }
     if dice.one_in(4) {

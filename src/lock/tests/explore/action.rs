@@ -5,7 +5,8 @@ use std::fmt;
 use crate::lock::tests::simulated::{Lock, Owner};
 use crate::lock::{Ahead, Mode, Ms};
 
-pub const OWNERS: [Owner; 3] = ["A", "B", "C"];
+/// The first and the last are of one group.
+pub const OWNERS: [Owner; 3] = ["g:A", "h:B", "g:C"];
 pub const LOCKS: [Lock; 3] = [(0, "x"), (0, "y"), (1, "x")];
 
 /// Where owners of places are told, and in which words.
@@ -105,6 +106,8 @@ fn in_words(mode: Mode) -> String {
         Mode::Exclusive => "EXCLUSIVE".to_owned(),
         Mode::Shared => "SHARED".to_owned(),
         Mode::Limit(most) => format!("LIMIT {most}"),
+        Mode::Fair { limit, per: None } => format!("LIMIT {limit} FAIR"),
+        Mode::Fair { limit, per: Some(per) } => format!("LIMIT {limit} FAIR PER {per}"),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Setting {
     pub loses_tails: bool,
 }
 
-const JUDGED_TO: [(&str, usize); 13] = [
+const JUDGED_TO: [(&str, usize); 14] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
     ("shared with upgrade", 7),
@@ -33,6 +33,7 @@ const JUDGED_TO: [(&str, usize); 13] = [
     ("refused writes", 7),
     ("databases", 6),
     ("two may share", 7),
+    ("fair between groups", 7),
     ("slots", 6),
     ("what others write", 8),
 ];
@@ -59,6 +60,7 @@ pub fn worlds() -> Vec<Setting> {
         refusals(),
         databases(),
         two_may_share(),
+        fair(),
         slots(),
         others(),
     ]
@@ -357,6 +359,25 @@ fn two_may_share() -> Setting {
         ],
         |owner| vec![Release(owner, X)],
         &[Kill(0), Turn, Pass(1), Break(0), Del(0), Rename(0, 1)],
+    )
+}
+
+/// A limit that is fair between groups, also beside requests without FAIR.
+fn fair() -> Setting {
+    let fair = |limit, per| Mode::Fair { limit, per };
+    setting(
+        "fair between groups",
+        like(Answers::Kept, false),
+        3,
+        &[
+            ask(X, fair(2, None), 2, Forever),
+            ask(X, fair(2, Some(1)), 3, Forever),
+            ask(X, fair(1, None), 2, For(1)),
+            ask(X, fair(2, Some(1)), 1, Try),
+            ask(X, Mode::Limit(2), 2, Forever),
+        ],
+        |owner| vec![Release(owner, X)],
+        &[Kill(0), Turn, Pass(1), Del(0)],
     )
 }
 

@@ -73,6 +73,7 @@ impl Counts {
             ("several granted to a waiter", rare.several_granted),
             ("readers granted together", rare.together),
             ("limited", rare.limited),
+            ("fair", rare.fair),
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused),

@@ -44,7 +44,17 @@ impl Kind {
         };
         let which = which(random, self.several);
         let who = Who::Idle(random.below(CROWD as u64) as usize);
-        asks(which, who, wait, Plea { mode, session: random.one_in(4), ..plea(random) })
+        let session = random.one_in(4);
+        let plea = plea(random);
+        // By the ttl, so that each seed stays the history that it was.
+        let mode = match (mode, which) {
+            (Mode::Limit(limit), Which::One(_)) if !plea.ttl.is_multiple_of(3) => {
+                let per = plea.ttl.is_multiple_of(2).then_some(1 + (plea.ttl / 2 % 3) as u16);
+                Mode::Fair { limit: limit as u16, per }
+            }
+            _ => mode,
+        };
+        asks(which, who, wait, Plea { mode, session, ..plea })
     }
 
     /// Whatever comes next: mostly somebody more.
@@ -126,6 +136,7 @@ fn rarest(counts: &Counts) -> Option<&'static str> {
         ("flushed", counts.flushed),
         ("the clock was stepped", counts.steps_back + counts.steps_forward),
         ("limited", rare.limited / 20),
+        ("fair", rare.fair / 20),
         ("held together", rare.together / 20),
         ("upgraded", rare.upgraded),
         ("too much for a turn", counts.spent),

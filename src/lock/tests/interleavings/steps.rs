@@ -9,7 +9,8 @@ use crate::lock::{Ahead, LAST_MS, Limits, Mode, Ms};
 use super::random::Random;
 
 pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
-pub const OWNERS: [Owner; 6] = ["ann", "ben", "cid", "dot", "eve", "fay"];
+/// Of two groups.
+pub const OWNERS: [Owner; 6] = ["g:ann", "h:ben", "g:cid", "h:dot", "g:eve", "h:fay"];
 pub const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// How many owners a crowd has.
@@ -18,13 +19,14 @@ pub const CROWD: usize = 400;
 /// The n-th owner of a crowd, modulo their number: their names last as long as the tests.
 pub fn one_of_a_crowd(n: usize) -> Owner {
     static ALL: OnceLock<Vec<Owner>> = OnceLock::new();
-    let all = ALL.get_or_init(|| (0..CROWD).map(|at| &*at.to_string().leak()).collect());
+    let all =
+        ALL.get_or_init(|| (0..CROWD).map(|at| &*format!("{}:{at}", at % 7).leak()).collect());
     all[n % CROWD]
 }
 
 /// Whose name is it?
 pub fn owner_called(name: &[u8]) -> Owner {
-    let number = str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+    let number = str::from_utf8(name).ok().and_then(|name| name.split(':').nth(1)?.parse().ok());
     let owner = OWNERS.into_iter().find(|owner| owner.as_bytes() == name);
     owner.or(number.map(one_of_a_crowd)).expect("an owner that the test knows")
 }
@@ -356,6 +358,13 @@ impl Kind {
         let session = random.one_in(3);
         // By the ttl, so that each seed stays the history that it was.
         let max_queue = ttl.is_multiple_of(4).then_some(ttl / 4 % 4);
+        let mode = match (mode, which) {
+            (Mode::Limit(limit), Which::One(_)) if !ttl.is_multiple_of(3) => {
+                let per = ttl.is_multiple_of(2).then_some(1 + (ttl / 2 % 2) as u16);
+                Mode::Fair { limit: limit as u16, per }
+            }
+            _ => mode,
+        };
         let plea = Plea { ttl, mode, session, max_queue, ..Plea::of(OWNERS[0]) };
         Step::Acquire { which, who, wait, blockable, by, plea }
     }

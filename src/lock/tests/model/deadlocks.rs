@@ -156,6 +156,8 @@ impl Model {
             found.extend(holders.map(|hold| hold.owner));
             let before = self.queue.iter().filter(|one| {
                 let conflicts = wants_alone || one.plea.mode == Mode::Exclusive;
+                // Those with FAIR are passed over where they have no room.
+                let conflicts = conflicts && !one.plea.mode.is_fair();
                 one.since < waiter.since
                     && one.locks.contains(&lock)
                     && self.lives(one)

@@ -21,14 +21,14 @@ impl Model {
             return Some(format!("an upgrade does not wait, nor beside a wait: {plea:?}"));
         }
         let mut locks = locks.iter();
-        locks.find_map(|&lock| self.what_keeps(lock, plea, at, surely))
+        locks.find_map(|&lock| self.what_keeps(lock, plea, (at, None), surely))
     }
 
     fn what_keeps(
         &self,
         lock: Lock,
         plea: &Plea,
-        at: Option<Ticket>,
+        (at, without): (Option<Ticket>, Option<Owner>),
         surely: bool,
     ) -> Option<String> {
         if self.is_no_lock(lock) {
@@ -54,19 +54,57 @@ impl Model {
         }
         let most = match plea.mode {
             Mode::Limit(most) => most.min(self.limits.max_sharers),
+            Mode::Fair { limit, .. } => u64::from(limit).min(self.limits.max_sharers),
             Mode::Shared | Mode::Exclusive => self.limits.max_sharers,
         };
         if others.len() as u64 >= most {
             return Some(format!("{} share {lock:?}", others.len()));
         }
+        let is_mate = |owner: Owner| group(owner) == group(plea.owner);
+        let of_group = others.iter().filter(|hold| is_mate(hold.owner)).count();
+        if let Mode::Fair { per: Some(per), .. } = plea.mode
+            && of_group >= per.into()
+        {
+            return Some(format!("{of_group} of its group share {lock:?}"));
+        }
         let is_before = |one: &&Waiter| {
             one.locks.contains(&lock)
                 && self.lives(one)
                 && one.plea.owner != plea.owner
+                && Some(one.plea.owner) != without
                 && at.is_none_or(|at| one.since < at)
         };
-        let first = self.queue.iter().find(is_before);
+        // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room.
+        let has_room = |one: &Waiter| {
+            let at = (Some(one.since), Some(plea.owner));
+            self.what_keeps(lock, &one.plea, at, !surely).is_none()
+        };
+        let keeps_it = |one: &&Waiter| match (one.plea.mode.is_fair(), plea.mode.is_fair()) {
+            (false, _) => true,
+            (true, true) if is_mate(one.plea.owner) => true,
+            (true, true) => at.is_none() && has_room(one),
+            (true, false) => has_room(one),
+        };
+        let mut before = self.queue.iter().filter(is_before);
+        let first = before.find(keeps_it);
         first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
+    }
+
+    /// Who should be served instead of this one, by FAIR: the first of a group that holds fewer.
+    fn served_unfairly(&self, lock: Lock, plea: &Plea) -> Option<&Waiter> {
+        let is_sure = |hold: &Hold| !hold.may_go() && !hold.is_loose && !hold.came_back;
+        if !plea.mode.is_fair() || !self.holders(lock).all(is_sure) || self.is_stepped {
+            return None;
+        }
+        let held = |of: &[u8]| self.holders(lock).filter(|hold| group(hold.owner) == of).count();
+        let own = held(group(plea.owner));
+        let mut waiting = self.queue.iter().filter(|one| one.locks.contains(&lock));
+        waiting.find(|one| {
+            one.plea.mode.is_fair()
+                && self.lives(one)
+                && held(group(one.plea.owner)) < own
+                && self.what_keeps(lock, &one.plea, (Some(one.since), None), false).is_none()
+        })
     }
 
     /// Do more share this lock than may? Others have written them.
@@ -108,6 +146,14 @@ impl Model {
         if let Some(why) = self.in_the_way(locks, plea, at, true) {
             return Err(format!("{plea:?} is granted {locks:?}, although {why}"));
         }
+        let is_held = |&lock: &Lock| self.hold(lock, plea.owner).is_some();
+        if let &[lock] = locks
+            && !is_held(&lock)
+            && let Some(other) = self.served_unfairly(lock, plea)
+        {
+            return Err(format!("{plea:?} is granted {locks:?} before {other:?}"));
+        }
+        self.tally.fair += u64::from(at.is_some() && plea.mode.is_fair());
         let known = self.one_number(locks, plea);
         let is_loose = (locks.iter())
             .any(|&lock| (self.hold(lock, plea.owner)).is_some_and(|hold| hold.is_loose));
@@ -218,6 +264,11 @@ impl Model {
         let at = self.holds.iter().position(is_it)?;
         Some(self.holds.remove(at))
     }
+}
+
+/// The group of an owner.
+pub(super) fn group(owner: Owner) -> &'static [u8] {
+    owner.split(':').next().unwrap().as_bytes()
 }
 
 impl Hold {

@@ -1,6 +1,7 @@
 //! Was this the right reply?
 
 use super::comparing::left;
+use super::granting::group;
 use super::{Model, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Plea, name};
 use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, Name, NotALock, Patience, Refusal};
@@ -89,7 +90,7 @@ impl Model {
                 let is_limited =
                     |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
                 let is_limited = locks.iter().all(is_limited);
-                let limit = matches!(plea.mode, Mode::Limit(_));
+                let limit = matches!(plea.mode, Mode::Limit(_) | Mode::Fair { .. });
                 self.tally.limited += u64::from(limit && is_limited);
                 without.judge_deadlock(locks, plea, None)?;
                 let is_short = locks.iter().all(|&lock| without.may_join(lock, plea));
@@ -135,13 +136,14 @@ impl Model {
     /// until that has been seen.
     fn is_behind(&self, lock: Lock, plea: &Plea, before: u64) -> bool {
         let all = self.queue.iter().filter(|one| one.locks.contains(&lock));
-        let most = all.count() as u64;
+        let most = all.filter(|one| counts_for(one, plea)).count() as u64;
         before <= most && plea.max_queue.is_some_and(|max_queue| before >= max_queue)
     }
 
     /// Do few enough wait before this request? It waits for nothing in the queue of a lock that its owner holds.
     fn may_join(&self, lock: Lock, plea: &Plea) -> bool {
-        let before = self.queue_of(lock).len() as u64;
+        let before = self.queue_of(lock).into_iter().filter(|one| counts_for(one, plea));
+        let before = before.count() as u64;
         self.hold(lock, plea.owner).is_some()
             || plea.max_queue.is_none_or(|max_queue| before < max_queue)
     }
@@ -269,4 +271,10 @@ impl Model {
         self.holds.retain(|hold| hold.lock != lock);
         Ok(())
     }
+}
+
+/// Is this one before that request, as MAXQUEUE counts? Before one with FAIR only those of its group are that have FAIR.
+fn counts_for(one: &Waiter, plea: &Plea) -> bool {
+    let is_mate = one.plea.mode.is_fair() && group(one.plea.owner) == group(plea.owner);
+    is_mate || !plea.mode.is_fair()
 }

@@ -1,21 +1,26 @@
-//! The queue of one lock: which requests wait, in which order.
+//! The queue of one lock: which requests wait, in which order. Those with FAIR are in an order of their own; one without
+//! it is overtaken by none that has come later.
 
+pub mod fair;
 pub mod order;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::lock::waiting::queue::fair::Fair;
 use crate::lock::waiting::queue::order::{Order, Sorted};
-use crate::lock::words::{Mode, Ms, Name, Ticket};
+use crate::lock::words::{Group, Mode, Ms, Name, Ticket};
 
 /// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// The waiters in order of arrival, which is that of their tickets.
+    /// The waiters without FAIR, in order of arrival, which is that of their tickets.
     order: Order<Stand>,
-    /// Those of them that wait for other locks too.
+    /// Those with FAIR, if there have been any.
+    fair: Option<Box<Fair>>,
+    /// Those that wait for other locks too.
     several: BTreeSet<Ticket>,
-    /// Places that sleep, and are not in `order`.
+    /// Places that sleep, and are in no order.
     asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
     single_name: Option<Rc<[Name]>>,
@@ -29,7 +34,7 @@ pub struct Queue {
     alarm: Option<Ms>,
 }
 
-/// A waiter in its order.
+/// A waiter without FAIR in its order.
 #[derive(Clone, Copy, Debug)]
 struct Stand {
     ticket: Ticket,
@@ -51,13 +56,28 @@ impl Queue {
         Self { changes, ..Self::default() }
     }
 
-    /// Adds a waiter in order of its ticket; a new one comes last. `mode` is that of a waiter for this lock alone.
+    /// Adds a waiter without FAIR in order of its ticket; a new one comes last. `mode` is that of a waiter for this lock
+    /// alone.
     pub fn join(&mut self, ticket: Ticket, mode: Option<Mode>) {
         if mode.is_none() {
             self.several.insert(ticket);
         }
         let room = mode.map_or(u64::MAX, |mode| mode.room(u64::MAX));
         self.order.insert(Stand { ticket, room });
+    }
+
+    /// Adds a waiter with FAIR.
+    pub fn join_fair(&mut self, stand: fair::Stand) {
+        self.fair.get_or_insert_default().join(stand);
+    }
+
+    /// The order of the waiters with FAIR.
+    pub fn fair(&self) -> Option<&Fair> {
+        self.fair.as_deref()
+    }
+
+    pub fn fair_mut(&mut self) -> Option<&mut Fair> {
+        self.fair.as_deref_mut()
     }
 
     /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
@@ -70,7 +90,7 @@ impl Queue {
         &self.several
     }
 
-    /// All waiters in their order, and beside fewer than how many others each of those that wait for this lock alone is
+    /// All waiters without FAIR in their order, and beside fewer than how many others each of those that wait for this lock alone is
     /// granted it.
     pub fn demands(&self) -> impl Iterator<Item = (Ticket, u64)> {
         self.order.elements().map(|stand| (stand.ticket, stand.room))
@@ -86,10 +106,9 @@ impl Queue {
         self.asleep.insert(ticket);
     }
 
-    /// Puts a place that sleeps where it belongs by its ticket.
-    pub fn wake(&mut self, ticket: Ticket, mode: Option<Mode>) {
+    /// A place that has slept has joined where it belongs by its ticket.
+    pub fn wake(&mut self, ticket: Ticket) {
         self.asleep.remove(&ticket);
-        self.join(ticket, mode);
         self.touch();
     }
 
@@ -133,50 +152,73 @@ impl Queue {
         std::mem::replace(&mut self.alarm, alarm)
     }
 
-    /// Removes a waiter, wherever it is. Returns whether it was the first.
-    pub fn leave(&mut self, ticket: Ticket) -> bool {
-        let was_first = self.first() == Some(ticket);
+    /// Removes a waiter, wherever it is; `granted` is its grant, if it has one. Returns whether others may have waited
+    /// for it.
+    pub fn leave(&mut self, ticket: Ticket, granted: Option<Ticket>) -> bool {
+        if let Some(was_first) = self.fair.as_mut().and_then(|fair| fair.leave(ticket, granted)) {
+            return was_first;
+        }
+        let was_first = self.order.first() == Some(ticket);
         self.order.remove(ticket);
         self.several.remove(&ticket);
         self.asleep.remove(&ticket);
         was_first
     }
 
+    /// How many come before this one; of those with FAIR it is estimated.
     pub fn before(&self, ticket: Ticket) -> usize {
-        self.order.before(ticket)
+        let before = self.order.before(ticket);
+        let Some(fair) = &self.fair else { return before };
+        before
+            .saturating_add(fair.before(ticket).unwrap_or_else(|| fair.arrived.before((ticket, 0))))
     }
 
+    /// The one that is next; none if all have FAIR, and there is no room for any of them.
     pub fn first(&self) -> Option<Ticket> {
-        self.order.first()
+        let first = self.order.first();
+        let fair = self.fair.as_ref().and_then(|fair| fair.next(first, None));
+        fair.or(first)
     }
 
-    /// The first but for this one.
-    pub fn first_but(&self, own: Option<Ticket>) -> Option<Ticket> {
-        self.order.iter().find(|&one| Some(one) != own)
+    /// The one that would come before a new request, which is of this group or without FAIR, if that did not wait by
+    /// `own`.
+    pub fn in_the_way(&self, group: Option<Group>, own: Option<Ticket>) -> Option<Ticket> {
+        let first = self.order.iter().find(|&one| Some(one) != own);
+        first.or_else(|| self.fair.as_ref()?.in_the_way(group, own))
     }
 
-    pub fn last(&self) -> Option<Ticket> {
-        self.order.last()
+    /// Has none come later than this one?
+    pub fn is_last(&self, ticket: Ticket) -> bool {
+        let fair = self.fair.as_ref().and_then(|fair| fair.arrived.last());
+        self.order.last().max(fair.map(|(last, _)| last)) == Some(ticket)
     }
 
     /// Is this one in the queue, and not asleep?
     pub fn contains(&self, ticket: Ticket) -> bool {
-        self.order.contains(ticket)
+        let is_fair = |fair: &Fair| fair.group_of(ticket).is_some();
+        self.order.contains(ticket) || self.fair.as_deref().is_some_and(is_fair)
     }
 
-    /// All waiters, in the order in which they are granted the lock.
+    /// All waiters, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        self.order.iter()
+        let mut order = self.order.iter().peekable();
+        let fair = self.fair.iter().flat_map(|fair| fair.arrived.iter());
+        let mut fair = fair.map(|(ticket, _)| ticket).peekable();
+        std::iter::from_fn(move || match fair.peek() {
+            Some(&one) if order.peek().is_none_or(|&other| one < other) => fair.next(),
+            _ => order.next(),
+        })
     }
 
     /// How many wait, without sleeping places.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.order.len().saturating_add(self.fair.as_ref().map_or(0, |fair| fair.arrived.len()))
     }
 
     /// Are there no waiters and no sleeping places?
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.asleep.is_empty()
+        let has_fair = self.fair.as_ref().is_some_and(|fair| !fair.arrived.is_empty());
+        self.order.is_empty() && !has_fair && self.asleep.is_empty()
     }
 }
 
@@ -218,14 +260,15 @@ mod tests {
                     queue.join(ticket, Some(Mode::Shared));
                     naive.standing.insert(ticket);
                 }
-                4 => assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}"),
+                4 => assert_eq!(queue.leave(ticket, None), naive.remove(ticket), "{step}"),
                 5 if stands => {
-                    assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}");
+                    assert_eq!(queue.leave(ticket, None), naive.remove(ticket), "{step}");
                     queue.join_asleep(ticket);
                     naive.asleep.insert(ticket);
                 }
                 6 if naive.asleep.contains(&ticket) => {
-                    queue.wake(ticket, None);
+                    queue.wake(ticket);
+                    queue.join(ticket, None);
                     naive.remove(ticket);
                     naive.standing.insert(ticket);
                     assert!(queue.take_stale(), "who stands there has changed");
@@ -252,14 +295,15 @@ mod tests {
         for (ticket, mode) in (1..).zip(modes) {
             queue.join(ticket, mode);
         }
-        queue.leave(5);
+        queue.leave(5, None);
         assert!(queue.several().iter().eq(&[2]));
         assert!(queue.demands().eq([(1, 1), (2, u64::MAX), (3, 3), (4, u64::MAX)]));
-        queue.leave(2);
+        queue.leave(2, None);
         queue.join_asleep(2);
         assert!(queue.several().is_empty());
-        queue.wake(2, None);
+        queue.wake(2);
+        queue.join(2, None);
         assert!(queue.several().iter().eq(&[2]));
-        assert_eq!((queue.first(), queue.last()), (Some(1), Some(4)));
+        assert_eq!((queue.first(), queue.is_last(4)), (Some(1), true));
     }
 }

@@ -103,6 +103,10 @@ impl<T: Sorted> Order<T> {
             return;
         };
         if block.len() < BLOCK {
+            // Twice as much room would be left empty in most of them.
+            if block.len() >= BLOCK / 2 && block.len() == block.capacity() {
+                block.reserve_exact(BLOCK / 8);
+            }
             block.insert(place, one);
             return self.add_to_sums(at, 1);
         }
@@ -183,10 +187,14 @@ impl<T: Sorted> Order<T> {
 
     /// All keys from this one on.
     pub fn from(&self, key: T::Key) -> impl Iterator<Item = T::Key> {
+        self.elements_from(key).map(Sorted::key)
+    }
+
+    pub fn elements_from(&self, key: T::Key) -> impl Iterator<Item = &T> {
         let (at, Ok(place) | Err(place)) = self.find(key);
         let here = self.blocks.get(at).and_then(|block| block.get(place..));
         let next = self.blocks.get(at.saturating_add(1)..).unwrap_or_default();
-        (here.unwrap_or_default().iter()).chain(next.iter().flatten()).map(Sorted::key)
+        (here.unwrap_or_default().iter()).chain(next.iter().flatten())
     }
 
     pub fn len(&self) -> usize {

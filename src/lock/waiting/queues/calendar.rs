@@ -143,7 +143,7 @@ mod tests {
             |number: usize| NameRef::new(0, number.to_string().as_bytes(), Secret(1, 2)).keep();
         let names: Vec<Name> = (0..count).map(named).collect();
         for name in &names {
-            queues.join(&[name.borrow()], 1, Mode::Exclusive);
+            queues.join(&[name.borrow()], 1, (Mode::Exclusive, None));
         }
         (queues, names)
     }

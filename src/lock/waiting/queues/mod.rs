@@ -11,7 +11,8 @@ use indexmap::IndexMap;
 use crate::lock::hashing::NumberHasher;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::words::{Mode, Ms, Name, NameRef, Ticket};
+use crate::lock::waiting::queue::fair;
+use crate::lock::words::{Group, Mode, Ms, Name, NameRef, Ticket};
 
 /// The queues of all locks. A lock for which no request waits has none.
 #[derive(Debug, Default)]
@@ -54,12 +55,23 @@ impl Queues {
         self.get(name).is_some()
     }
 
-    /// Lets a request join the queue of each of these locks, new if there is none: at the end, or where it belongs by its
-    /// ticket. Returns their names, which share the keys of the queues. Requests for just one lock share one list with
-    /// its name.
-    pub fn join(&mut self, names: &[NameRef<'_>], ticket: Ticket, mode: Mode) -> Rc<[Name]> {
-        let mode = (names.len() == 1).then_some(mode);
-        self.stand_in(names, |queue| queue.join(ticket, mode))
+    /// Lets a request of this group join the queue of each of these locks, new if there is none: at the end, or where it
+    /// belongs by its ticket. Returns their names, which share the keys of the queues. Requests for just one lock share
+    /// one list with its name.
+    pub fn join(
+        &mut self,
+        names: &[NameRef<'_>],
+        ticket: Ticket,
+        (mode, group): (Mode, Option<Group>),
+    ) -> Rc<[Name]> {
+        let is_alone = names.len() == 1;
+        self.stand_in(names, |queue| match (mode, group) {
+            (Mode::Fair { limit, per }, Some(group)) => {
+                let per = per.unwrap_or(u16::MAX);
+                queue.join_fair(fair::Stand { group, ticket, limit, per });
+            }
+            _ => queue.join(ticket, is_alone.then_some(mode)),
+        })
     }
 
     /// Adds a place that sleeps, in the same way.
@@ -93,11 +105,12 @@ impl Queues {
     }
 
     /// Puts a place that sleeps where it belongs by its ticket: its locks are settled in the next tick.
-    pub fn wake(&mut self, names: &[Name], ticket: Ticket, mode: Mode) {
-        let mode = (names.len() == 1).then_some(mode);
+    pub fn wake(&mut self, names: &[Name], ticket: Ticket, how: (Mode, Option<Group>)) {
+        let borrowed: Vec<NameRef<'_>> = names.iter().map(Name::borrow).collect();
+        self.join(&borrowed, ticket, how);
         for name in names {
             if let Some(queue) = self.get_mut(name.borrow()) {
-                queue.wake(ticket, mode);
+                queue.wake(ticket);
             }
             self.note(name.clone());
         }
@@ -110,9 +123,11 @@ impl Queues {
         give_back_room!(self.by_name);
     }
 
-    /// How many would come before a new request in this queue.
-    pub fn len_of(&self, name: NameRef<'_>) -> usize {
-        self.get(name).map_or(0, Queue::len)
+    /// How many stand in this queue: all, or those of this group with FAIR.
+    pub fn len_of(&self, name: NameRef<'_>, group: Option<Group>) -> usize {
+        let queue = self.get(name);
+        let Some(group) = group else { return queue.map_or(0, Queue::len) };
+        queue.and_then(Queue::fair).map_or(0, |fair| fair.count_of(group))
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.
@@ -121,10 +136,15 @@ impl Queues {
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock, if its owner did not wait by `own`?
+    /// Would a new request, of this group or without FAIR, come first for this lock, if its owner did not wait by `own`?
     #[inline]
-    pub fn would_come_first(&self, name: NameRef<'_>, own: Option<Ticket>) -> bool {
-        self.get(name).is_none_or(|queue| queue.first_but(own).is_none())
+    pub fn would_come_first(
+        &self,
+        name: NameRef<'_>,
+        group: Option<Group>,
+        own: Option<Ticket>,
+    ) -> bool {
+        self.get(name).is_none_or(|queue| queue.in_the_way(group, own).is_none())
     }
 
     /// How many alarms are set, and how many locks are to be settled in the next ticks.

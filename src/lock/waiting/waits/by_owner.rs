@@ -2,13 +2,24 @@
 
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
-use crate::lock::words::{Db, NameRef, Request};
+use crate::lock::words::{Db, Group, Mode, NameRef, Request};
 
 impl Waits {
     /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
     /// the index compares the owner too.
     pub fn print_of(&self, owner: &[u8]) -> u64 {
         self.secret.half_print(owner)
+    }
+
+    /// The group of this owner.
+    pub fn group_of(&self, owner: &[u8]) -> Group {
+        self.secret.group_of(owner)
+    }
+
+    /// The group of this owner, if it asks with FAIR.
+    #[inline]
+    pub fn fair_group(&self, owner: &[u8], mode: Mode) -> Option<Group> {
+        mode.is_fair().then(|| self.group_of(owner))
     }
 
     /// The requests of this owner that are such.

@@ -30,6 +30,7 @@ impl Book {
                     Mode::Exclusive => Mode::Exclusive,
                     Mode::Shared => Mode::Limit(self.max_sharers),
                     Mode::Limit(most) => Mode::Limit(most.min(self.max_sharers)),
+                    fair @ Mode::Fair { .. } => fair,
                 });
             }
             let owner = 1 << ask.owner;

@@ -292,7 +292,7 @@ impl Book {
                     }
                     Who::Waiter(_) => at,
                 };
-                self.what_keeps(&ask, lock, at, true)
+                self.what_keeps(&ask, lock, (at, None), true)
             });
             if let Some(why) = why {
                 return Err(format!("{ask} and is granted that, although {why}"));
@@ -510,10 +510,16 @@ impl Book {
         if self.is_upgrade(ask, surely) && (waits || self.waits_beside(ask, surely)) {
             return Some(format!("{ask}, and an upgrade does not wait, nor beside a wait"));
         }
-        (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, at, surely))
+        (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, (at, None), surely))
     }
 
-    fn what_keeps(&self, ask: &Ask, lock: LockNo, at: usize, surely: bool) -> Option<String> {
+    fn what_keeps(
+        &self,
+        ask: &Ask,
+        lock: LockNo,
+        (at, without): (usize, Option<OwnerNo>),
+        surely: bool,
+    ) -> Option<String> {
         if self.no_lock[lock] {
             return Some(format!("{} is no lock", LOCKS[lock].1));
         }
@@ -539,21 +545,47 @@ impl Book {
         }
         let most = match ask.mode {
             Mode::Limit(most) => most.min(self.max_sharers),
+            Mode::Fair { limit, .. } => u64::from(limit).min(self.max_sharers),
             Mode::Shared | Mode::Exclusive => self.max_sharers,
         };
         if others().count() as u64 >= most {
             return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
         }
+        let is_mate = |owner: OwnerNo| group(owner) == group(ask.owner);
+        let of_group = others().filter(|hold| is_mate(hold.owner)).count();
+        if let Mode::Fair { per: Some(per), .. } = ask.mode
+            && of_group >= per.into()
+        {
+            return Some(format!("{of_group} of its group hold {}", LOCKS[lock].1));
+        }
         let is_before = |(place, wait): &(usize, &Wait)| {
             // Its owner's own wait is not in its way.
-            let is_own = wait.ask.owner == ask.owner;
+            let is_own = wait.ask.owner == ask.owner || Some(wait.ask.owner) == without;
             self.lives(wait) && wait.ask.locks.contains(&lock) && *place < at && !is_own
         };
-        let first = self.waits.iter().enumerate().find(is_before);
+        // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room.
+        let is_new = at >= self.waits.len();
+        let keeps_it = |&(place, wait): &(usize, &Wait)| {
+            let has_room = || {
+                let at = (place, Some(ask.owner));
+                self.what_keeps(&wait.ask, lock, at, !surely).is_none()
+            };
+            match (wait.ask.mode.is_fair(), ask.mode.is_fair()) {
+                (false, _) => true,
+                (true, true) if is_mate(wait.ask.owner) => true,
+                (true, is_fair) => (is_new || !is_fair) && has_room(),
+            }
+        };
+        let mut before = self.waits.iter().enumerate().filter(is_before);
+        let first = before.find(keeps_it);
         first.map(|(_, wait)| {
             format!("{} stands before it in the queue of {}", OWNERS[wait.ask.owner], LOCKS[lock].1)
         })
     }
+}
+
+fn group(owner: OwnerNo) -> &'static str {
+    OWNERS[owner].split(':').next().unwrap()
 }
 
 /// Does its key say that a client has it alone?

@@ -10,6 +10,12 @@ use crate::lock::Mode;
 /// Owners, each a bit.
 pub type Owners = u8;
 
+/// The group of an owner: every second is of one.
+pub fn group(owner: Owners) -> Owners {
+    const EVEN: Owners = 0b0101_0101;
+    if owner & EVEN != 0 { EVEN } else { !EVEN }
+}
+
 /// Requests, each a bit; the lower one came first.
 pub type Requests = u32;
 
@@ -110,25 +116,46 @@ impl State {
     fn may_have(&self, requests: &[Request], at: usize, lock: usize) -> bool {
         let (held, request) = (self.held[lock], requests[at]);
         let mode = request.locks[lock];
-        let in_turn = self.first_in_queue(requests, lock) == Some(at);
         if held.alone {
             return held.by == request.owner;
         }
         if held.by & request.owner != 0 {
             return mode != Some(Mode::Exclusive) || held.by == request.owner;
         }
-        let others = u64::from(held.by.count_ones());
-        let room = match mode {
-            None | Some(Mode::Shared) => true,
-            Some(Mode::Exclusive) => others == 0,
-            Some(Mode::Limit(most)) => others < most,
-        };
-        in_turn && room
+        self.has_room(request, lock) && !self.is_kept_waiting(requests, at, lock)
     }
 
-    fn first_in_queue(&self, requests: &[Request], lock: usize) -> Option<usize> {
-        (0..requests.len())
-            .find(|&other| self.awake() & bit(other) != 0 && requests[other].locks[lock].is_some())
+    /// Do so few others share this lock that this request may?
+    fn has_room(&self, request: Request, lock: usize) -> bool {
+        let held = self.held[lock];
+        let others = u64::from(held.by.count_ones());
+        match request.locks[lock] {
+            None | Some(Mode::Shared) => true,
+            _ if held.alone => false,
+            Some(Mode::Exclusive) => others == 0,
+            Some(Mode::Limit(most)) => others < most,
+            Some(Mode::Fair { limit, per }) => {
+                let of_group = (held.by & group(request.owner)).count_ones();
+                others < limit.into() && per.is_none_or(|per| of_group < per.into())
+            }
+        }
+    }
+
+    /// Does another come before this one in the queue? Those with FAIR come before others of their group, and before one
+    /// without if they have room.
+    fn is_kept_waiting(&self, requests: &[Request], at: usize, lock: usize) -> bool {
+        let is_fair = |one: Request| one.locks[lock].is_some_and(Mode::is_fair);
+        let own = requests[at];
+        let mut earlier = (0..at).filter(|&one| self.awake() & bit(one) != 0);
+        earlier.any(|other| {
+            let one = requests[other];
+            match one.locks[lock] {
+                None => false,
+                Some(_) if !is_fair(one) => true,
+                Some(_) if is_fair(own) => group(one.owner) == group(own.owner),
+                Some(_) => self.may_have(requests, other, lock),
+            }
+        })
     }
 
     fn grant(&mut self, request: Request, at: usize) {

@@ -144,6 +144,7 @@ impl Watch {
                     (Some(Hold::Exclusive), _) | (_, Mode::Exclusive) => false,
                     (_, Mode::Shared) => true,
                     (_, Mode::Limit(most)) => (held.len() as u64) < most,
+                    (_, Mode::Fair { limit, .. }) => held.len() < limit.into(),
                 }
         })
     }
