@@ -29,10 +29,10 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_927), ("src", 19_958)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_705), ("src", 19_745)];
 
 /// How many methods a type of the core may have.
-const MOST_METHODS: usize = 68;
+const MOST_METHODS: usize = 63;
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

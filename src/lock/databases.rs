@@ -28,14 +28,6 @@ impl<T> Databases<T> {
         }
     }
 
-    #[inline]
-    pub fn get_mut(&mut self, db: Db) -> Option<&mut T> {
-        match db {
-            0 => Some(&mut self.first),
-            _ => self.others.get_mut(&db),
-        }
-    }
-
     /// What belongs to this database, new if there is nothing yet.
     #[inline]
     pub fn open(&mut self, db: Db) -> &mut T {

@@ -40,7 +40,7 @@ impl BlockedClients {
     pub fn remove(&self, ticket: Ticket) -> Option<BlockedClient> {
         let mut clients = self.clients.borrow_mut();
         let gone = clients.remove(&ticket);
-        give_back_room(&mut *clients);
+        give_back_room!(clients);
         gone
     }
 

@@ -111,7 +111,7 @@ impl Module {
     /// Sets the timer to when something is due next.
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
-        let waits = self.read(Locks::has_pending).unwrap_or(true);
+        let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
         let others = self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits));
         let due = due.into_iter().chain(others).min();
         self.ring_at(due, now);

@@ -96,7 +96,7 @@ impl Module {
                 return Ok(());
             }
             Note::Swapped(one, other) => {
-                self.change_alone(|locks| locks.swapped(*one, *other))?;
+                self.change_alone(|locks| [*one, *other].map(|db| locks.flushed(Some(db))))?;
                 self.ask_for_a_turn(true);
                 return Ok(());
             }

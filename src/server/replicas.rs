@@ -20,7 +20,7 @@ use super::home;
 use super::module::Module;
 use super::replicate;
 use super::version;
-use crate::lock::{Locks, Ms, Now};
+use crate::lock::{Ms, Now};
 
 /// For how long it is taken for true how many replicas are connected.
 const FRESH: Ms = 2;
@@ -147,7 +147,7 @@ unsafe fn is_word(ctx: *mut FilterCtx, at: c_int, word: &[u8]) -> bool {
 impl Module {
     /// A turn of the loop begins. Asks replicas what they have, and tells the core, if a grant waits for that.
     pub fn see_to_replicas(&self, now: Now) {
-        let waits = self.read(Locks::has_pending).unwrap_or(true);
+        let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
         self.replicas.next_look.set(None);
         self.replicas.hear(self.own(), waits);
         if !waits {

@@ -90,7 +90,7 @@ impl Module {
             locks.tick(&mut turn);
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.cut_short.take() {
-                locks.waiting.queues.note_all_of(None);
+                locks.waiting.queues.note_all();
             }
             for ticket in self.sent_on.due(now) {
                 locks.outcomes().reply_again(ticket);

@@ -39,7 +39,7 @@ impl<'l> Acquire<'l, '_> {
     pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
         if self.locks.holds.wall.is_stepped(self.turn.now) {
-            names.iter().for_each(|&name| self.locks.records(self.turn, name).meet());
+            names.iter().for_each(|&name| self.locks.meet(self.turn, name));
         }
         if !self.locks.waiting.waits.is_empty() {
             self.own = self.settle_own_wait();
@@ -81,7 +81,7 @@ impl<'l> Acquire<'l, '_> {
     ) -> Result<Acquired, Refusal> {
         let (parts, patience) = (all.as_ref(), self.request.patience);
         let replicas = self.request.replicas;
-        if (replicas > 0 || self.locks.has_pending())
+        if (replicas > 0 || !self.locks.waiting.pending.is_empty())
             && let Some(pending) = self.see_to_replicas(parts)?
         {
             return Ok(self.take_pending(all, Some(pending)));

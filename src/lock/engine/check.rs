@@ -16,7 +16,7 @@ impl Records<'_, '_> {
             return Ok(None);
         };
         let is_told = self.mark_told(owner, (hold, deadline));
-        let known = self.journal.pending.known_end(self.name, owner);
+        let known = self.pending.known_end(self.name, owner);
         Ok(is_told.then(|| left_until(known.or(deadline), self.turn.now)))
     }
 
@@ -27,7 +27,7 @@ impl Records<'_, '_> {
         if held.is_none() {
             self.record_comeback(owner, Comeback::Guard);
         }
-        let Counts { guarded, guard_refused, .. } = &mut *self.journal.counts;
+        let Counts { guarded, guard_refused, .. } = &mut *self.counts;
         count(if is_told { guarded } else { guard_refused }, 1);
         Ok(is_told)
     }
@@ -41,7 +41,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.records(turn, name).meet();
+        self.meet(turn, name);
         self.settle_queue(turn, name);
         self.records(turn, name).guard(owner)
     }

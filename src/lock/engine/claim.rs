@@ -14,7 +14,7 @@ use crate::lock::words::{Hold, Name, NameRef, Ticket};
 
 impl Locks {
     /// Does what is due for places, except that leases end with the time limits of other waiters.
-    pub(in crate::lock) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
         if !self.waiting.waits.has_places() && !self.waiting.places.have_work() {
             return;
         }
@@ -41,7 +41,7 @@ impl Locks {
     }
 
     /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that retries.
-    pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    pub(super) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
         else {
             return;
@@ -63,7 +63,7 @@ impl Locks {
     }
 
     /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
-    pub(in crate::lock) fn end_overdue_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    pub(super) fn end_overdue_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiting.waits.get(ticket).filter(|waiter| waiter.is_granted())
         else {
             return;
@@ -78,7 +78,7 @@ impl Locks {
         };
         self.waiting.note_if_kept_back(turn, ticket);
         // Its keys may have expired too early by a step of the clock: `meet` writes them again before the holds are ended.
-        names.iter().for_each(|name| self.records(turn, name.borrow()).meet());
+        names.iter().for_each(|name| self.meet(turn, name.borrow()));
         let held = self.holds_offered(turn, ticket, &names, &owner);
         if !held.iter().all(|&(name, _)| self.records(turn, name).may_write()) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));

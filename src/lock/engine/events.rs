@@ -26,7 +26,7 @@ impl Locks {
             self.holds.wall.set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
     }
 
@@ -45,18 +45,12 @@ impl Locks {
         self.waiting.queues.note(name);
     }
 
-    /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
+    /// A database was emptied or swapped with another one, or all were emptied: holds are forgotten, as by a restart, and
+    /// all queues are looked at again. Clients that wait stay with the number of their database.
     pub fn flushed(&mut self, db: Option<Db>) {
         self.waiting.pending.look_at_all();
         self.holds.forget_all_of(db);
-        self.waiting.queues.note_all_of(db);
-    }
-
-    /// Two databases were swapped. Their holds are forgotten, as by a restart: the keys say who holds their locks.
-    /// Clients that wait stay with the number of their database, and all queues there are looked at again.
-    pub fn swapped(&mut self, one: Db, other: Db) {
-        self.flushed(Some(one));
-        self.flushed(Some(other));
+        self.waiting.queues.note_all();
     }
 
     /// This server has become a master, or has loaded its keys from a disk or another server: it does not
@@ -92,12 +86,12 @@ impl Locks {
             self.waiting.end_places(Ending::All);
         }
         if limits.max_sharers != self.limits.max_sharers {
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
         self.limits = limits;
         self.log.set_most(limits.log_max_len);
         if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
-            self.waiting.queues.note_all_of(None);
+            self.waiting.queues.note_all();
         }
     }
 

@@ -17,22 +17,22 @@ pub(in crate::lock) struct Part<'n> {
 
 impl Part<'_> {
     /// May it not be granted now?
-    pub(in crate::lock) fn is_shut(&self) -> bool {
+    pub(super) fn is_shut(&self) -> bool {
         self.verdict == Verdict::Shut
     }
 
     /// Does its owner hold it already, in the mode of the request or a stronger one?
-    pub(in crate::lock) fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.verdict == Verdict::Held
     }
 
     /// May it be granted to an owner that does not hold it?
-    pub(in crate::lock) fn is_new(&self) -> bool {
+    pub(super) fn is_new(&self) -> bool {
         self.verdict == Verdict::Open && self.own.is_none()
     }
 
     /// Does its owner have a share, and ask for the lock alone?
-    pub(in crate::lock) fn is_upgrade(&self) -> bool {
+    pub(super) fn is_upgrade(&self) -> bool {
         self.own.is_some() && !self.is_held()
     }
 }
@@ -41,7 +41,7 @@ impl Locks {
     /// Returns how a request of the owner that this lock was opened for, in this mode, fits it now; `in_turn` says that no
     /// waiter comes before it.
     #[inline]
-    pub(in crate::lock) fn fit<'n>(
+    pub(super) fn fit<'n>(
         &self,
         (name, Opened { lock, own }): (NameRef<'n>, Opened),
         (mode, in_turn): (Mode, bool),
@@ -59,7 +59,7 @@ impl Locks {
     }
 
     /// Until when nothing is granted now, if that is so: holds that this server does not know may last till then.
-    pub(in crate::lock) fn quarantine(&self, now: Now) -> Option<Ms> {
+    pub(super) fn quarantine(&self, now: Now) -> Option<Ms> {
         self.quarantined_until.filter(|&until| now.ms() < until)
     }
 }

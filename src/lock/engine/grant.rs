@@ -2,9 +2,10 @@
 
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::claim_of;
 use crate::lock::engine::records::Records;
-use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
+use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
@@ -14,14 +15,14 @@ use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
     /// the same token already, and else a new one. This claims what is offered to places of the owner.
-    pub(in crate::lock) fn take<'n>(
+    pub(super) fn take<'n>(
         &mut self,
         turn: &mut Turn<'_>,
         parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
         terms: &Terms<'_>,
         news: Delivery,
     ) -> Fence {
-        let known = self.one_number(parts.as_ref(), terms.owner);
+        let known = one_token(&self.holds, parts.as_ref(), terms.owner);
         // In a cluster the number may have to jump ahead, because the slot may have been away.
         if let (None, Some(&Part { name, .. })) = (known, parts.as_ref().first())
             && let Some(slot) = self.clock.slot(name.key)
@@ -39,19 +40,6 @@ impl Locks {
         }
         fence
     }
-
-    /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
-    fn one_number(&self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
-        let mut number = None;
-        for part in parts {
-            let (hold, _) = part.own.filter(|_| part.is_held())?;
-            let fence = self.holds.entry(part.name, owner, hold)?.fence()?;
-            if *number.get_or_insert(fence) != fence {
-                return None;
-            }
-        }
-        number
-    }
 }
 
 impl Records<'_, '_> {
@@ -65,7 +53,7 @@ impl Records<'_, '_> {
     ) -> Option<Ticket> {
         let own = part.own.map(|(hold, _)| hold);
         let mut before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
-        let claim = before.and_then(|entry| self.journal.claim_of(&entry));
+        let claim = before.and_then(|entry| claim_of(self.waits, &entry));
         // A share that is upgraded may stand beside shares that have expired.
         if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
             let lost = self.holds.make_room_for_a_grant(self.turn, self.name);
@@ -118,10 +106,10 @@ impl Records<'_, '_> {
         if part.is_new() {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(Lost::all(others, Reason::Expired));
-            count(&mut self.journal.counts.acquired, 1);
-            self.journal.classes.count_grant(name.key);
+            count(&mut self.counts.acquired, 1);
+            self.classes.count_grant(name.key);
         } else if goes_on {
-            return self.journal.record_lost(Reason::Overwritten, &others);
+            return self.journal().record_lost(Reason::Overwritten, &others);
         }
         self.turn.keys.announce(name, LockEvent::Acquired);
     }
@@ -165,4 +153,17 @@ impl Records<'_, '_> {
         self.holds.note_written(name, hold, deadline, turn.now);
         (hold, End::ours(deadline))
     }
+}
+
+/// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
+fn one_token(holds: &Holds, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
+    let mut token = None;
+    for part in parts {
+        let (hold, _) = part.own.filter(|_| part.is_held())?;
+        let fence = holds.entry(part.name, owner, hold)?.fence()?;
+        if *token.get_or_insert(fence) != fence {
+            return None;
+        }
+    }
+    token
 }

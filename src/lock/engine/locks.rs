@@ -53,9 +53,9 @@ impl Locks {
         self.waiting.queues.contains(name) || self.holds.held(name).is_some()
     }
 
-    /// Are there no holds and no queues in this database, or without one in any?
+    /// Are there no holds in this database, or without one in any, and no queues at all?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        self.holds.remember_nothing(db) && !self.waiting.queues.any_in(db)
+        self.holds.remember_nothing(db) && self.waiting.queues.is_empty()
     }
 
     /// The name of this key.
@@ -80,13 +80,13 @@ impl Locks {
     /// have ended in a way without a counter of its own: their keys were deleted, overwritten, renamed,
     /// flushed, or moved to another server.
     pub fn held_and_lost(&self) -> (u64, u64) {
-        let held = u64::try_from(self.holds.count(Ledger::counted)).unwrap_or_default();
+        let held = u64::try_from(self.holds.count(None, Ledger::counted)).unwrap_or_default();
         let lost = self.counts.acquired.saturating_sub(self.counts.ended());
         (held, lost.saturating_sub(held))
     }
 
     /// Is all writing put off, because the server has refused it?
-    pub(in crate::lock) fn is_put_off(&self, now: Now) -> bool {
+    pub(super) fn is_put_off(&self, now: Now) -> bool {
         self.put_off.is_some_and(|until| until > now.ms())
     }
 
@@ -96,12 +96,12 @@ impl Locks {
             self.offers.len(),
             self.outbox.len(),
             self.holds.discarded.len(),
-            self.holds.count(|ledger| ledger.has_to_sweep().into()),
+            self.holds.count(None, |ledger| ledger.has_to_sweep().into()),
         ];
         let waiting = self.waiting.remembered();
         Remembered {
-            holds: self.holds.count(Ledger::holds),
-            sessions: self.holds.count(Ledger::sessions),
+            holds: self.holds.count(None, Ledger::holds),
+            sessions: self.holds.count(None, Ledger::sessions),
             tasks: tasks.into_iter().fold(waiting.tasks, usize::saturating_add),
             ..waiting
         }

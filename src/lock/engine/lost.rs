@@ -3,13 +3,12 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former, Tally};
+use crate::lock::holds::ledger::{Entry, Former, Ledger, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::{Comeback, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
 use crate::lock::stats::classes::Classes;
 use crate::lock::stats::{Counts, count};
-use crate::lock::waiting::Waiting;
 use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
@@ -19,40 +18,28 @@ use crate::lock::words::{Db, Hold, NameRef, Now, Ticket};
 /// What is counted and logged of the holds of one lock.
 pub(super) struct Journal<'l> {
     pub(super) name: NameRef<'l>,
-    now: Now,
+    pub(super) now: Now,
     pub(super) waits: &'l Waits,
     pub(super) pending: &'l mut PendingGrants,
-    queues: &'l Queues,
+    pub(super) queues: &'l Queues,
     pub(super) counts: &'l mut Counts,
     pub(super) classes: &'l mut Classes,
-    log: &'l mut LossLog,
+    pub(super) log: &'l mut LossLog,
 }
 
-impl<'l> Journal<'l> {
-    #[inline]
-    pub(super) fn new(
-        name: NameRef<'l>,
-        now: Now,
-        waiting: &'l mut Waiting,
-        counts: &'l mut Counts,
-        log: &'l mut LossLog,
-    ) -> Self {
-        let Waiting { waits, pending, queues, classes, .. } = waiting;
-        Self { name, now, waits, pending, queues, counts, classes, log }
-    }
+/// The place that this hold is offered to: its owner has yet to claim it.
+#[inline]
+pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
+    entry.delivery.offered_to().filter(|&ticket| waits.is_place(ticket))
+}
 
-    /// The place that this hold is offered to: its owner has yet to claim it.
-    #[inline]
-    pub(super) fn claim_of(&self, entry: &Entry) -> Option<Ticket> {
-        entry.delivery.offered_to().filter(|&ticket| self.waits.is_place(ticket))
-    }
+/// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
+pub(super) fn is_pending(waits: &Waits, entry: &Entry) -> bool {
+    let waiter = entry.delivery.offered_to().and_then(|ticket| waits.get(ticket));
+    waiter.is_some_and(Waiter::waits_for_replicas)
+}
 
-    /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
-    pub(super) fn is_pending(&self, entry: &Entry) -> bool {
-        let waiter = entry.delivery.offered_to().and_then(|ticket| self.waits.get(ticket));
-        waiter.is_some_and(Waiter::waits_for_replicas)
-    }
-
+impl Journal<'_> {
     /// Logs and counts these lost holds, which have been forgotten.
     pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
         let now = self.now.ms();
@@ -99,7 +86,7 @@ impl<'l> Journal<'l> {
         if reason != Reason::Expired && !former.entry.is_over(self.now) {
             return reason;
         }
-        self.claim_of(&former.entry).map_or(Reason::Expired, |_| Reason::Unclaimed)
+        claim_of(self.waits, &former.entry).map_or(Reason::Expired, |_| Reason::Unclaimed)
     }
 
     /// Logs the loss of this hold, which stands for `count` holds.
@@ -131,7 +118,7 @@ impl<'l> Journal<'l> {
 impl Records<'_, '_> {
     /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
     fn record_kept(&mut self, reason: Reason, former: Former) {
-        self.journal.record_lost(reason, std::slice::from_ref(&former));
+        self.journal().record_lost(reason, std::slice::from_ref(&former));
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
         self.holds.ledger(self.name.db).set(self.name, owner.bytes(), entry);
@@ -146,17 +133,17 @@ impl Records<'_, '_> {
             self.remember_foreign(owner.bytes(), (hold, until));
         }
         let lost = self.holds.ledger(self.name.db).take(self.name);
-        self.journal.record_lost(Reason::Broken, &lost);
+        self.journal().record_lost(Reason::Broken, &lost);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {
-            self.journal.log_loss(Reason::Broken, one, others);
+            self.journal().log_loss(Reason::Broken, one, others);
         }
     }
 
     /// Logs and counts these holds, which were found to have ended, and announces it if any has expired.
     #[inline]
     pub(super) fn record_ended(&mut self, lost: Vec<Lost>) {
-        if !lost.is_empty() && self.journal.record_found(lost) {
+        if !lost.is_empty() && self.journal().record_found(lost) {
             self.turn.keys.announce(self.name, LockEvent::Expired);
         }
     }
@@ -176,7 +163,7 @@ impl Records<'_, '_> {
     pub(super) fn record_comeback(&mut self, owner: &[u8], with: Comeback) -> bool {
         let remembered = self.holds.former(self.name, owner);
         let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
-        if self.journal.log.is_off() {
+        if self.log.is_off() {
             return is_remembered;
         }
         // A share that another client has taken out must not count as expired when the key expires.
@@ -186,7 +173,7 @@ impl Records<'_, '_> {
             let reason = if has_run_out { Reason::Expired } else { Reason::Overwritten };
             self.record_kept(reason, former);
         }
-        let logged = self.journal.log.note_comeback(self.name, owner, with, self.turn.now);
+        let logged = self.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
             !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
@@ -196,7 +183,7 @@ impl Records<'_, '_> {
 impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
-        self.log.add_flush(db, self.holds.count_in(db), now);
+        self.log.add_flush(db, self.holds.count(db, Ledger::holds), now);
     }
 
     /// `LOCK.LOG RESET`: empties the log.

@@ -139,11 +139,7 @@ impl Acquire<'_, '_> {
 impl Locks {
     /// A place whose owner waits for other locks, or has come to hold one of its own otherwise, is over. Returns whether
     /// this one is.
-    pub(in crate::lock) fn end_if_its_owner_goes_on(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-    ) -> bool {
+    pub(super) fn end_if_its_owner_goes_on(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
         let place = self.waiting.waits.get(ticket).filter(|one| one.place().is_some());
         let Some(place) = place.filter(|&one| Waiter::has_not_ended(one)) else {
             return false;

@@ -1,13 +1,20 @@
 //! Records of holds: what commands and ticks write down when a hold begins, goes on, or was found to have ended.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Journal;
+use crate::lock::engine::lost::{Journal, claim_of, is_pending};
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::{Delivery, Entry, Tally};
 use crate::lock::limits::Limits;
+use crate::lock::log::LossLog;
 use crate::lock::log::line::Reason;
+use crate::lock::stats::Counts;
+use crate::lock::stats::classes::Classes;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::pending::PendingGrants;
+use crate::lock::waiting::queues::Queues;
+use crate::lock::waiting::waits::Waits;
 use crate::lock::words::{Hold, Ms, NameRef, Now, Ticket};
 
 /// The holds of one lock, and what is counted and logged of them. Requests that wait are only read.
@@ -15,9 +22,14 @@ pub struct Records<'l, 'k> {
     pub(super) turn: &'l mut Turn<'k>,
     pub(super) name: NameRef<'l>,
     pub(super) holds: &'l mut Holds,
+    pub(super) waits: &'l Waits,
+    pub(super) pending: &'l mut PendingGrants,
+    queues: &'l Queues,
     pub(super) clock: &'l FencingClock,
     pub(super) limits: &'l Limits,
-    pub(super) journal: Journal<'l>,
+    pub(super) counts: &'l mut Counts,
+    pub(super) classes: &'l mut Classes,
+    pub(super) log: &'l mut LossLog,
 }
 
 impl Locks {
@@ -28,23 +40,33 @@ impl Locks {
         name: NameRef<'l>,
     ) -> Records<'l, 'k> {
         let Self { holds, waiting, clock, limits, counts, log, .. } = self;
-        let journal = Journal::new(name, turn.now, waiting, counts, log);
-        Records { turn, name, holds, clock, limits, journal }
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Records { turn, name, holds, waits, pending, queues, clock, limits, counts, classes, log }
     }
 
-    /// The same, for what is found outside of commands and ticks.
+    /// What is counted and logged of a lock outside of commands and ticks.
     pub(super) fn journal<'l>(&'l mut self, name: NameRef<'l>, now: Now) -> Journal<'l> {
-        Journal::new(name, now, &mut self.waiting, &mut self.counts, &mut self.log)
+        let Self { waiting, counts, log, .. } = self;
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        Journal { name, now, waits, pending, queues, counts, classes, log }
+    }
+
+    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
+    /// [`Holds::meet`].
+    #[inline]
+    pub(super) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.holds.may_miss_keys(turn.now) {
+            let lost = self.holds.meet(turn, name);
+            self.records(turn, name).record_ended(lost);
+        }
     }
 }
 
 impl Records<'_, '_> {
-    /// Corrects the key of the lock after a step of the clock, before anything is done to the lock; see
-    /// [`Holds::meet`].
-    #[inline]
-    pub(super) fn meet(&mut self) {
-        let lost = self.holds.meet(self.turn, self.name);
-        self.record_ended(lost);
+    pub(super) fn journal(&mut self) -> Journal<'_> {
+        let Self { name, waits, pending, queues, counts, classes, log, .. } = self;
+        let (name, now) = (*name, self.turn.now);
+        Journal { name, now, waits, pending, queues, counts, classes, log }
     }
 
     /// Removes from the key what is over, before a share in it is written; see [`Holds::make_room`].
@@ -67,16 +89,15 @@ impl Records<'_, '_> {
 
     /// Does this owner not have its hold yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
-        let may_be = !self.journal.pending.is_empty() || self.journal.waits.has_places();
+        let may_be = !self.pending.is_empty() || self.waits.has_places();
         let entry = may_be.then(|| self.holds.entry(self.name, owner, hold)).flatten();
-        entry.is_some_and(|entry| self.journal.is_pending(&entry))
+        entry.is_some_and(|entry| is_pending(self.waits, &entry))
     }
 
     /// The place that the hold of this owner is offered to, which holds the lock so.
     pub(super) fn claim_at(&self, owner: &[u8], hold: Hold) -> Option<Ticket> {
-        let has_places = self.journal.waits.has_places();
-        let entry = has_places.then(|| self.holds.entry(self.name, owner, hold));
-        self.journal.claim_of(&entry.flatten()?)
+        let entry = self.waits.has_places().then(|| self.holds.entry(self.name, owner, hold));
+        claim_of(self.waits, &entry.flatten()?)
     }
 
     /// Remembers that this owner gets to know that it holds the lock. A hold that another client has written
@@ -84,9 +105,9 @@ impl Records<'_, '_> {
     pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
             Some(entry) if entry.delivery.is_told() => {}
-            Some(entry) if self.journal.is_pending(&entry) => return false,
+            Some(entry) if is_pending(self.waits, &entry) => return false,
             // The grant of a place is claimed only by a command that returns its token.
-            Some(entry) if self.journal.claim_of(&entry).is_some() => {}
+            Some(entry) if claim_of(self.waits, &entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::TOLD;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
@@ -105,6 +126,6 @@ impl Records<'_, '_> {
         let slot = self.clock.slot(self.name.key);
         let entry = Entry::foreign(until, slot, Tally::Uncounted, self.turn.now);
         let others = self.holds.ledger(self.name.db).put(self.name, owner, hold, entry);
-        self.journal.record_lost(Reason::Overwritten, &others);
+        self.journal().record_lost(Reason::Overwritten, &others);
     }
 }

@@ -20,7 +20,7 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
-        self.records(turn, name).meet();
+        self.meet(turn, name);
         self.outcomes().withdraw(turn, &[name], owner, &mut withdrawn);
         self.release_after(turn, name, owner, withdrawn == [true])
     }
@@ -52,7 +52,7 @@ impl Locks {
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
         if !withdrawn && records.record_comeback(owner, Comeback::Release) {
-            count(&mut records.journal.counts.release_refused, 1);
+            count(&mut records.counts.release_refused, 1);
         }
         Ok(false)
     }
@@ -66,7 +66,7 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         let mut withdrawn = vec![false; names.len()];
         for &name in names {
-            self.records(turn, name).meet();
+            self.meet(turn, name);
         }
         self.outcomes().withdraw(turn, names, owner, &mut withdrawn);
         // Settled only now, since a waiter that has moved up may have been withdrawn next.
@@ -107,12 +107,12 @@ impl Records<'_, '_> {
             true => self.remove_last(owner),
             false => self.remove_hold(owner, hold),
         };
-        let Counts { released, undelivered, .. } = &mut *self.journal.counts;
+        let Counts { released, undelivered, .. } = &mut *self.counts;
         let counter = if told { released } else { undelivered };
         count(counter, ended.as_ref().is_some_and(Entry::is_counted));
         if told && let Some(ended) = ended {
             let lasted = self.turn.now.ms().saturating_sub(ended.since);
-            self.journal.classes.count_released(self.name.key, lasted);
+            self.classes.count_released(self.name.key, lasted);
         }
         told
     }

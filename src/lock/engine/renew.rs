@@ -19,7 +19,7 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
-            self.records(turn, name).meet();
+            self.meet(turn, name);
             self.settle_queue(turn, name);
         }
         let mut held = Vec::with_capacity(names.len());

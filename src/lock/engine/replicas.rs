@@ -85,7 +85,7 @@ impl<'l> Acquire<'l, '_> {
         let (owner, ttl, wanted) =
             (self.request.terms.owner, self.request.terms.ttl, self.request.replicas);
         for &name in self.names {
-            self.locks.records(self.turn, name).meet();
+            self.locks.meet(self.turn, name);
         }
         let known = self.known_ends();
         let holds = |one: &NameRef<'_>| known.iter().any(|(name, _)| name == one);
@@ -232,11 +232,6 @@ impl Locks {
         Acquire { locks: self, turn, names, request, group: None, own: None }.renew()
     }
 
-    /// Does any grant wait for replicas?
-    pub fn has_pending(&self) -> bool {
-        !self.waiting.pending.is_empty()
-    }
-
     /// Does what is due for grants that wait for replicas.
     pub(super) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
@@ -264,7 +259,7 @@ impl Locks {
     ) -> Option<Offered<'n>> {
         let mut offered = Vec::new();
         for name in names.iter().map(Name::borrow) {
-            self.records(turn, name).meet();
+            self.meet(turn, name);
             let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
             let entry = self.holds.entry(name, owner, hold);
             // A renewal has no token.
@@ -345,7 +340,7 @@ impl Locks {
         if known >= turn.now.ms() {
             self.records(turn, name).move_end(owner, hold, known);
         } else if let Some(former) = former {
-            self.records(turn, name).journal.record_lost(Reason::Expired, &[former]);
+            self.records(turn, name).journal().record_lost(Reason::Expired, &[former]);
             turn.keys.announce(name, LockEvent::Expired);
             self.records(turn, name).remove_hold(owner, hold);
         }

@@ -163,6 +163,6 @@ impl Reports<'_> {
     }
 }
 
-pub(in crate::lock) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
+pub(super) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
     deadline.map_or(Left::Unlimited, |deadline| Left::Ms(deadline.saturating_sub(now.ms()).max(1)))
 }

@@ -249,7 +249,7 @@ impl Settling<'_, '_> {
             let (opened, in_turn) = match here.filter(|_| name == self.name) {
                 Some(lock) => (self.locks.holds.opened(self.turn, name, lock, &owner), true),
                 None => {
-                    self.locks.records(self.turn, name).meet();
+                    self.locks.meet(self.turn, name);
                     let in_turn = self.comes_first_for(name, ticket);
                     (self.locks.holds.open(self.turn, name, &owner), in_turn)
                 }

@@ -19,14 +19,14 @@ pub(in crate::lock) struct Return {
 
 impl Locks {
     /// Ends a hold and settles its lock, if it has to be given back and is still in the key.
-    pub(in crate::lock) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
+    pub(super) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
         let Return { name, owner } = &given_back;
         let name = name.borrow();
         if !turn.keys.can_open(name) {
             self.offers.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        self.records(turn, name).meet();
+        self.meet(turn, name);
         let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
             return;
         };
@@ -45,7 +45,7 @@ impl Locks {
             _ => Reason::Disconnected,
         };
         let lost = std::slice::from_ref(&former);
-        self.records(turn, name).journal.record_lost(reason, lost);
+        self.records(turn, name).journal().record_lost(reason, lost);
         turn.keys.announce(name, LockEvent::Released);
         self.records(turn, name).remove_hold(owner, hold);
         self.settle_queue(turn, name);

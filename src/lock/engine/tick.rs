@@ -61,10 +61,8 @@ impl Locks {
         } else {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
-            let alarm = earlier(
-                alarm,
-                earlier(self.holds.next_missing(), self.waiting.places.next_claim()),
-            );
+            let missing = self.holds.first_missing().map(|&(at, _)| at);
+            let alarm = earlier(alarm, earlier(missing, self.waiting.places.next_claim()));
             earlier(alarm, returns)
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
@@ -81,7 +79,7 @@ impl Locks {
         {
             turn.budget.draw(SETTLE);
             turn.keys.announce(name.borrow(), LockEvent::Expired);
-            give_back_room(&mut self.outbox.expired);
+            give_back_room!(self.outbox.expired);
         }
         if self.limits.drain {
             self.waiting.waits.send_all_away();
@@ -152,7 +150,7 @@ impl Locks {
         if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));
         }
-        let missing = self.holds.first_missing(now).filter(|_| !turn.is_job);
+        let missing = self.holds.first_missing().filter(|(at, _)| is_due(*at) && !turn.is_job);
         missing.map(|(at, name)| Due::Write(*at, name.clone()))
     }
 }

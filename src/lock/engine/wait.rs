@@ -46,7 +46,7 @@ impl Acquire<'_, '_> {
 
 impl Locks {
     /// Wakes a place that sleeps. If it would wait for itself then, it goes on sleeping, with the lease that it has.
-    pub(in crate::lock) fn wake(
+    pub(super) fn wake(
         &mut self,
         turn: &mut Turn<'_>,
         place: Ticket,

@@ -33,7 +33,7 @@ pub struct Holds {
     /// holds may have ended.
     missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
-    pub discarded: Discarded,
+    pub(in crate::lock) discarded: Discarded,
     secret: Secret,
 }
 
@@ -127,31 +127,14 @@ impl Holds {
         (most.saturating_sub(left), ended)
     }
 
-    /// The ledgers, to be compared.
-    #[cfg(test)]
-    pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
-        self.ledgers.iter()
-    }
-
-    /// The keys that are to be written again, to be compared.
-    #[cfg(test)]
-    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
-        &self.missing
-    }
-
     pub fn have_ties(&self, client: u64) -> bool {
         self.ledgers.any(|ledger| ledger.has_ties(client))
     }
 
-    /// The sum of this count over all databases.
-    pub fn count(&self, count: fn(&Ledger) -> usize) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| count(ledger)).sum()
-    }
-
-    /// How many holds of this database, or of all, are remembered.
-    pub fn count_in(&self, db: Option<Db>) -> usize {
+    /// The count of this database, or the sum over all.
+    pub fn count(&self, db: Option<Db>, count: fn(&Ledger) -> usize) -> usize {
         let counted = (self.ledgers.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
-        counted.map(|(_, ledger)| ledger.holds()).sum()
+        counted.map(|(_, ledger)| count(ledger)).sum()
     }
 
     /// A database was emptied, or all of them.
@@ -164,7 +147,7 @@ impl Holds {
         }
     }
 
-    /// These slots have left; all fencing numbers granted so far are smaller than `number`.
+    /// These slots have left; all fencing tokens granted so far are smaller than `number`.
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         for (_, ledger) in self.ledgers.iter_mut() {
             ledger.slots_left(slots, number);
@@ -174,12 +157,6 @@ impl Holds {
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
         !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
-    }
-
-    /// Of how many keys it is noted by which clock they were written.
-    #[cfg(test)]
-    pub fn notes_of_steps(&self) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
@@ -207,14 +184,9 @@ impl Holds {
         self.wall.is_stepped(now) || self.are_missing_keys()
     }
 
-    /// When the next key is to be written again.
-    pub fn next_missing(&self) -> Option<Ms> {
-        self.missing.first().map(|&(at, _)| at)
-    }
-
-    /// The first lock whose key is to be written again by now.
-    pub fn first_missing(&self, now: Now) -> Option<&(Ms, Name)> {
-        self.missing.first().filter(|&&(at, _)| at <= now.ms())
+    /// The first lock whose key is to be written again, and when.
+    pub fn first_missing(&self) -> Option<&(Ms, Name)> {
+        self.missing.first()
     }
 
     /// This lock has been seen to. If its key is missing still, that is tried again at this time.
@@ -229,5 +201,23 @@ impl Holds {
     /// Has the key of this lock still to be written again?
     pub fn is_missing(&self, name: NameRef<'_>) -> bool {
         self.held(name).is_some_and(Held::is_missing)
+    }
+}
+
+#[cfg(test)]
+impl Holds {
+    /// The ledgers, to be compared.
+    pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
+        self.ledgers.iter()
+    }
+
+    /// The keys that are to be written again, to be compared.
+    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
+        &self.missing
+    }
+
+    /// Of how many keys it is noted by which clock they were written.
+    pub fn notes_of_steps(&self) -> usize {
+        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 }

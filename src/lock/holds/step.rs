@@ -139,7 +139,7 @@ impl Holds {
         }
         let held = self.held(name);
         let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
-        self.note_there(name);
+        self.ledger(name.db).note_there(name);
         match first {
             // All are over: they are forgotten next.
             None => {}
@@ -157,39 +157,30 @@ impl Holds {
         let holders = self.held(name).into_iter().flat_map(Held::each);
         let owners: Vec<Token> = holders.map(Holder::owner).collect();
         let mut over = Vec::new();
-        for owner in &owners {
-            let end = self.write_share(turn, name, owner.bytes(), are_missing);
-            over.extend(end.map(|end| (owner, end)));
+        for owner in owners.iter().map(Token::bytes) {
+            let entry = self.entry(name, owner, Hold::Shared);
+            let Some(end) = entry.and_then(|entry| entry.end.by_our_clock()) else {
+                continue;
+            };
+            if is_over(Some(end), turn.now) {
+                over.push((owner, end));
+                continue;
+            }
+            match turn.keys.share_of(name, owner) {
+                Some(share) if share.deadline == Some(end) => {}
+                None if !are_missing => {}
+                _ => turn.keys.share(name, owner, end),
+            }
         }
         // The key expires with the last share that is in it. So shares that are over are written only after
         // those that last.
         for (owner, end) in over {
-            let share = turn.keys.share_of(name, owner.bytes());
+            let share = turn.keys.share_of(name, owner);
             if share.is_some_and(|share| share.deadline != Some(end)) {
-                turn.keys.share(name, owner.bytes(), end);
+                turn.keys.share(name, owner, end);
             }
         }
         self.note_in_step(name, true);
-    }
-
-    /// Writes this share by the present wall clock, if it lasts. Returns when it ended, if it is over.
-    fn write_share(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        are_missing: bool,
-    ) -> Option<Ms> {
-        let end = self.entry(name, owner, Hold::Shared)?.end.by_our_clock()?;
-        if is_over(Some(end), turn.now) {
-            return Some(end);
-        }
-        match turn.keys.share_of(name, owner) {
-            Some(share) if share.deadline == Some(end) => {}
-            None if !are_missing => {}
-            _ => turn.keys.share(name, owner, end),
-        }
-        None
     }
 
     /// A hold was written into its key, until this end. Of the other shares in a key that says nothing.
@@ -197,7 +188,7 @@ impl Holds {
     pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
         self.wall.note_end(end);
         if self.may_miss_keys(now) {
-            self.note_there(name);
+            self.ledger(name.db).note_there(name);
         }
         if self.wall.is_stepped(now) {
             let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
@@ -259,12 +250,5 @@ impl Holds {
             self.missing.insert((0, name.keep()));
         }
         is_missing
-    }
-
-    /// The key has been written again, by us or by another command.
-    fn note_there(&mut self, name: NameRef<'_>) {
-        if let Some(held) = self.ledger(name.db).held_mut(name) {
-            held.move_ends(End::with_key);
-        }
     }
 }

@@ -15,7 +15,7 @@ pub struct WallClock {
     furthest: Ahead,
     least: Ahead,
     steps: u64,
-    /// A fencing number of the last step: above all that were granted before it.
+    /// A fencing token of the last step: above all that were granted before it.
     last_step: Fence,
     /// The latest end of all holds that were granted or renewed here.
     last_end: Ms,
@@ -44,7 +44,7 @@ impl WallClock {
         self.steps
     }
 
-    /// Remembers a step, after which it is `ahead`. All fencing numbers granted so far are smaller than `number`.
+    /// Remembers a step, after which it is `ahead`. All fencing tokens granted so far are smaller than `number`.
     pub fn set(&mut self, ahead: Ahead, number: Fence) {
         self.furthest = self.furthest.max(ahead);
         self.least = self.least.min(ahead);

@@ -43,7 +43,7 @@ impl Waiting {
     pub fn new(secret: Secret) -> Self {
         Self {
             waits: Waits::new(secret),
-            queues: Queues::new(secret),
+            queues: Queues::default(),
             places: Places::default(),
             pending: PendingGrants::default(),
             classes: Classes::default(),
@@ -273,9 +273,11 @@ impl Waiting {
     pub fn set_classes<'p>(&mut self, patterns: impl Iterator<Item = &'p [u8]>, fits: Fits) {
         self.classes.set(patterns, fits, self.waits.last_ticket());
     }
+}
 
+#[cfg(test)]
+impl Waiting {
     /// Prints all parts, to be compared.
-    #[cfg(test)]
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
         self.queues.print(to)?;
         self.waits.print(to)?;

@@ -30,7 +30,7 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 48, "there may be millions");
 
-/// The fencing number of a hold.
+/// The fencing token of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// By which this server granted it.
@@ -170,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// Its fencing number, if this server granted it.
+    /// Its fencing token, if this server granted it.
     pub fn fence(&self) -> Option<Fence> {
         match self.number {
             Number::Granted(number) => Some(number.get()),

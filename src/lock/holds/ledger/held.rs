@@ -10,7 +10,7 @@ use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret};
 /// The record of one lock. The key is stored as a print, so that most records need no allocation.
 ///
 /// If two keys have the same print all the same, one record replaces the other: an owner may be told another
-/// fencing number than before. Who holds a lock is not affected, because the key says that.
+/// fencing token than before. Who holds a lock is not affected, because the key says that.
 #[derive(Debug)]
 pub struct Held {
     key: Print,

@@ -55,16 +55,18 @@ impl Ledger {
         self.in_step.len() > self.locks.len().saturating_mul(2).saturating_add(FEW_NOTES)
     }
 
-    #[cfg(test)]
-    pub fn count_notes(&self) -> usize {
-        self.in_step.len()
-    }
-
     /// Drops all notes.
     pub fn forget_steps(&mut self, discarded: &mut Discarded) {
         if !self.in_step.is_empty() {
             let in_step = std::mem::take(&mut self.in_step);
             discarded.add(in_step.len(), in_step.into_buckets());
         }
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    pub fn count_notes(&self) -> usize {
+        self.in_step.len()
     }
 }

@@ -25,7 +25,7 @@ impl InTheWay {
             *held.get_mut() = held.get().saturating_sub(1);
             if *held.get() == 0 {
                 held.remove();
-                give_back_room(&mut self.0);
+                give_back_room!(self.0);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::lock::words::{Fence, Slot, Slots};
 
 /// The slots that have left, and how far the removal of their entries has come.
 pub struct LeftSlots {
-    /// For each slot a fencing number above all that were granted before it left; 0 if it has not left.
+    /// For each slot a fencing token above all that were granted before it left; 0 if it has not left.
     by_slot: Box<[Fence]>,
     /// How far the table of locks has been swept.
     pub(super) locks: Sweep,
@@ -43,7 +43,7 @@ impl LeftSlots {
         entry.number.get() < self.number(entry.slot)
     }
 
-    /// Marks a new entry as newer than the slot's departure, if it has no fencing number to show that.
+    /// Marks a new entry as newer than the slot's departure, if it has no fencing token to show that.
     pub fn as_newer(&self, mut entry: Entry) -> Entry {
         if let Number::NewerThan(number) = entry.number {
             entry.number = Number::newer_than(number.get().max(self.number(entry.slot)));

@@ -1,4 +1,4 @@
-//! What the server remembers of holds: their fencing numbers, when they end, and whether their owners have
+//! What the server remembers of holds: their fencing tokens, when they end, and whether their owners have
 //! been told.
 //!
 //! An entry counts only as long as the key names its owner. One whose key was overwritten by another
@@ -214,6 +214,13 @@ impl Ledger {
         Some(held)
     }
 
+    /// The key has been written again, by us or by another command.
+    pub fn note_there(&mut self, name: NameRef<'_>) {
+        if let Some(held) = self.held_mut(name) {
+            held.move_ends(End::with_key);
+        }
+    }
+
     /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
     /// Returns whether the hold must be given back.
     pub fn offer_ended(
@@ -300,7 +307,7 @@ impl Ledger {
         if self.held(name).is_none_or(is_so) { Vec::new() } else { self.take(name) }
     }
 
-    /// These slots have left; all fencing numbers granted so far are smaller than `number`. The entries of
+    /// These slots have left; all fencing tokens granted so far are smaller than `number`. The entries of
     /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         if !self.locks.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A number below 2^56, so that a choice between several takes eight bytes. Times and fencing numbers end at 2^53.
+/// A number below 2^56, so that a choice between several takes eight bytes. Times and fencing tokens end at 2^53.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct U56([u8; 7]);
 

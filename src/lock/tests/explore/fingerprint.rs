@@ -2,7 +2,7 @@
 //!
 //! A state is read from what all parts of the core print of themselves (`Debug`), so no field can be
 //! forgotten: one that is new is printed too, and one of [`Locks`] itself has to be named here; keys and book
-//! are hashed, which is quicker. Only what the numbers mean is added. Times count from now; fencing numbers, tickets and connections by their order
+//! are hashed, which is quicker. Only what the numbers mean is added. Times count from now; fencing tokens, tickets and connections by their order
 //! alone. What is for people to read, and decides nothing, is left out: counters, the log, since when.
 //!
 //! 64 bits are enough: among ten million states two meet by chance once in 400,000 runs.

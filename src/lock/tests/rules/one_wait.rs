@@ -336,7 +336,7 @@ fn rights_are_those_of_the_client_that_waits_now() {
 }
 
 #[test]
-fn a_place_that_was_passed_by_wakes_where_it_stood_whoever_asks_for_it() {
+fn a_place_that_was_passed_by_wakes_where_it_stood_for_each_request_of_its_owner() {
     for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
         let mut server = ann_was_passed_by();
         assert!(server.asks(&[LOCK], plea).is_ok());

@@ -225,7 +225,7 @@ fn who_waits_for_replicas_of_a_server_that_becomes_one_is_sent_away() {
         server.turn();
         let told = told_to(&server, ann);
         assert_eq!(told, (!closes).then_some(Told::SentAway));
-        assert!(!server.locks.has_pending());
+        assert!(server.locks.waiting.pending.is_empty());
     }
 }
 

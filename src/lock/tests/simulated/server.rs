@@ -521,7 +521,9 @@ impl Server {
                 self.locks.lost_by_flush(db, now);
                 self.locks.flushed(db);
             }
-            Write::Swap(one, other) => self.locks.swapped(one, other),
+            Write::Swap(one, other) => {
+                [one, other].into_iter().for_each(|db| self.locks.flushed(Some(db)));
+            }
             _ => {}
         }
         self.after_a_command();
@@ -592,7 +594,7 @@ impl Server {
     fn tick_as(&mut self, is_job: bool) {
         if !is_job {
             self.publish();
-            if self.locks.has_pending() {
+            if !self.locks.waiting.pending.is_empty() {
                 let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
                 self.locks.waiting.pending.heard(sent, acknowledged);
             }

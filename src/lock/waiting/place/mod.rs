@@ -120,12 +120,6 @@ impl Places {
         !self.messages.is_empty() || !self.endings.is_empty()
     }
 
-    /// Are places still to be ended that were told of it?
-    #[cfg(test)]
-    pub fn have_endings(&self) -> bool {
-        !self.endings.is_empty()
-    }
-
     /// How many times are set, and how many pieces of work are to be done.
     pub fn counts(&self) -> [usize; 2] {
         [self.claims.len(), self.messages.len().saturating_add(self.endings.len())]
@@ -153,5 +147,13 @@ impl Places {
     pub fn notify_lost(&mut self, place: &Place) {
         let message = place.message(None);
         self.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));
+    }
+}
+
+#[cfg(test)]
+impl Places {
+    /// Are places still to be ended that were told of it?
+    pub fn have_endings(&self) -> bool {
+        !self.endings.is_empty()
     }
 }

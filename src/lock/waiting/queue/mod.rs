@@ -1,7 +1,6 @@
 //! The queue of one lock: which requests wait, in which order. Those with FAIR are in an order of their own; one without
 //! it is overtaken by none that has come later.
 
-pub mod by_key;
 pub mod fair;
 pub mod order;
 
@@ -29,7 +28,7 @@ pub struct Queue {
     is_no_lock: bool,
     /// May the key have changed since it was last read?
     stale: bool,
-    /// The database's count of changes of all keys when `stale` was last brought up to date.
+    /// The count of changes of many keys when `stale` was last brought up to date.
     changes: u64,
     /// When the lock is to be settled again, at the latest: its alarm.
     alarm: Option<Ms>,
@@ -52,6 +51,11 @@ impl Sorted for Stand {
 }
 
 impl Queue {
+    /// A queue that is new after so many changes of many keys.
+    pub(super) fn new(changes: u64) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
     /// Adds a waiter without FAIR in order of its ticket; a new one comes last. `mode` is that of a waiter for this lock
     /// alone.
     pub fn join(&mut self, ticket: Ticket, mode: Option<Mode>) {
@@ -111,6 +115,17 @@ impl Queue {
     /// The key may have changed.
     pub fn touch(&mut self) {
         self.stale = true;
+    }
+
+    /// Many keys may have changed, for the last time when there had been so many such changes.
+    pub(super) fn touch_since(&mut self, changes: u64) {
+        self.stale = self.is_stale(changes);
+        self.changes = changes;
+    }
+
+    /// May the key have changed since it was last read, with the last of so many changes of many keys?
+    pub(super) fn is_stale(&self, changes: u64) -> bool {
+        self.stale || self.changes != changes
     }
 
     /// May the key have changed since this was last asked, or since the lock was last looked at?

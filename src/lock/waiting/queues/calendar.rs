@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::lock::waiting::queues::Queues;
-use crate::lock::words::{Db, Ms, Name, NameRef, Now, earlier};
+use crate::lock::words::{Ms, Name, NameRef, Now, earlier};
 
 /// How soon a key that is not a lock is looked at again while a client waits for it: some types of keys disappear
 /// without an event.
@@ -32,13 +32,15 @@ impl Queues {
         self.noted.extend(names);
     }
 
-    /// Marks every lock with a queue as to be looked at again: in this database, or in all.
-    pub fn note_all_of(&mut self, db: Option<Db>) {
-        for (number, queues) in self.databases.iter_mut() {
-            if db.is_none_or(|db| db == number) {
-                queues.touch_all();
-            }
-        }
+    /// Marks every lock with a queue as to be looked at again.
+    pub fn note_all(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
+        self.unseen = self.by_name.len();
+    }
+
+    /// How many queues may not have been settled since.
+    pub(super) fn unseen(&self) -> usize {
+        self.unseen.min(self.by_name.len())
     }
 
     /// Forgets what was noted: the server is a replica now, and settles nothing.
@@ -48,7 +50,7 @@ impl Queues {
 
     /// Is there anything to settle?
     pub fn has_noted(&self) -> bool {
-        !self.noted.is_empty() || self.databases.any(|queues| queues.unseen() > 0)
+        !self.noted.is_empty() || self.unseen() > 0
     }
 
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.
@@ -82,9 +84,8 @@ impl Queues {
 
     /// Was this key not a lock when it was last looked at, or has it been touched since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
-        let queues = self.databases.get(name.db);
-        match queues.and_then(|queues| Some((queues, queues.get(name)?))) {
-            Some((queues, queue)) => queue.is_no_lock() || queues.is_stale(name),
+        match self.get(name) {
+            Some(queue) => queue.is_no_lock() || queue.is_stale(self.changes),
             None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
         }
     }
@@ -95,8 +96,8 @@ impl Queues {
             return;
         };
         let before = queue.set_alarm(alarm);
-        let queues = self.databases.get(name.db).filter(|_| before != alarm);
-        if let Some(name) = queues.and_then(|queues| queues.stored(name)) {
+        let stored = self.by_name.get_key_value(&name).filter(|_| before != alarm);
+        if let Some((name, _)) = stored {
             if let Some(before) = before {
                 self.alarms.remove(&(before, name.clone()));
             }
@@ -114,8 +115,9 @@ impl Queues {
             self.set_alarm(name.borrow(), None);
             return Some(name);
         }
-        let mut queues = self.databases.iter_mut();
-        queues.find_map(|(_, queues)| queues.take_unseen())
+        // From the last to the first, because a queue that is removed is replaced by the last one.
+        self.unseen = self.unseen().checked_sub(1)?;
+        self.by_name.get_index(self.unseen).map(|(name, _)| name.clone())
     }
 
     /// When the first lock is to be settled.
@@ -136,7 +138,7 @@ mod tests {
 
     /// The queues of so many locks, in each of which a request stands.
     fn queues(count: usize) -> (Queues, Vec<Name>) {
-        let mut queues = Queues::new(Secret(1, 2));
+        let mut queues = Queues::default();
         let named =
             |number: usize| NameRef::new(0, number.to_string().as_bytes(), Secret(1, 2)).keep();
         let names: Vec<Name> = (0..count).map(named).collect();

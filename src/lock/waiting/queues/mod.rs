@@ -3,64 +3,52 @@
 mod calendar;
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
-use crate::lock::databases::Databases;
+use indexmap::IndexMap;
+
+use crate::lock::hashing::NumberHasher;
+use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::queue::by_key::ByKey;
 use crate::lock::waiting::queue::fair;
-use crate::lock::words::{Db, Group, Mode, Ms, Name, NameRef, Secret, Ticket};
+use crate::lock::words::{Group, Mode, Ms, Name, NameRef, Ticket};
 
 /// The queues of all locks. A lock for which no request waits has none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Queues {
-    databases: Databases<ByKey>,
-    /// How many queues there are.
-    count: usize,
+    by_name: IndexMap<Name, Queue, BuildHasherDefault<NumberHasher>>,
     /// Locks that something has happened to: they are settled in the next tick.
     noted: BTreeSet<Name>,
     /// The other locks with a queue, by when each is to be looked at again.
     alarms: BTreeSet<(Ms, Name)>,
+    /// How often many keys may have changed at once.
+    changes: u64,
+    /// Of how many queues, the first ones, it is not known that they have been settled since.
+    unseen: usize,
 }
 
 impl Queues {
-    pub fn new(secret: Secret) -> Self {
-        Self {
-            databases: Databases::new(secret, |_| ByKey::default()),
-            count: 0,
-            noted: BTreeSet::new(),
-            alarms: BTreeSet::new(),
-        }
-    }
-
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.by_name.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Is there a queue in this database, or without one in any?
-    pub fn any_in(&self, db: Option<Db>) -> bool {
-        self.databases.any_of(db, |queues| !queues.is_empty())
+        self.by_name.len()
     }
 
     #[inline]
     pub fn get(&self, name: NameRef<'_>) -> Option<&Queue> {
-        if self.is_empty() {
-            return None;
-        }
-        self.databases.get(name.db)?.get(name)
+        self.by_name.get(&name)
     }
 
+    /// The queue of this lock, mutable. Brings its `stale` up to date.
     #[inline]
     pub fn get_mut(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
-        if self.is_empty() {
-            return None;
-        }
-        self.databases.get_mut(name.db)?.get_mut(name)
+        let queue = self.by_name.get_mut(&name)?;
+        queue.touch_since(self.changes);
+        Some(queue)
     }
 
     pub fn contains(&self, name: NameRef<'_>) -> bool {
@@ -108,8 +96,11 @@ impl Queues {
 
     /// The queue of this lock, new if there is none, and the name with the key as the queue stores it.
     fn open(&mut self, name: NameRef<'_>) -> (Name, &mut Queue) {
-        let (name, queue) = self.databases.open(name.db).open(name);
-        self.count = self.count.saturating_add(queue.is_empty().into());
+        let stored = self.by_name.get_key_value(&name).map(|(stored, _)| stored.clone());
+        let name = stored.unwrap_or_else(|| name.keep());
+        let changes = self.changes;
+        let queue = self.by_name.entry(name.clone()).or_insert_with(|| Queue::new(changes));
+        queue.touch_since(changes);
         (name, queue)
     }
 
@@ -128,10 +119,8 @@ impl Queues {
     /// Closes the queue of this lock, which is empty.
     pub fn close(&mut self, name: NameRef<'_>) {
         self.set_alarm(name, None);
-        if let Some(queues) = self.databases.get_mut(name.db) {
-            queues.close(name);
-            self.count = self.count.saturating_sub(1);
-        }
+        self.by_name.swap_remove(&name);
+        give_back_room!(self.by_name);
     }
 
     /// How many stand in this queue: all, or those of this group with FAIR.
@@ -160,27 +149,51 @@ impl Queues {
 
     /// How many alarms are set, and how many locks are to be settled in the next ticks.
     pub fn counts(&self) -> [usize; 2] {
-        let unseen: usize = self.databases.iter().map(|(_, queues)| queues.unseen()).sum();
-        [self.alarms.len(), self.noted.len().saturating_add(unseen)]
+        [self.alarms.len(), self.noted.len().saturating_add(self.unseen())]
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Queues {
     pub fn iter(&self) -> impl Iterator<Item = &Queue> {
-        self.databases.iter().flat_map(|(_, queues)| queues.iter().map(|(_, queue)| queue))
+        self.by_name.values()
     }
 
     /// How many queues are to be looked at again by this time.
-    #[cfg(test)]
     pub fn alarms_up_to(&self, time: Ms) -> usize {
         self.alarms.iter().filter(|&&(at, _)| at <= time).count()
     }
 
     /// Prints all parts, to be compared.
-    #[cfg(test)]
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        for queues in self.databases.iter() {
-            write!(to, "{queues:?}")?;
+        let Self { by_name, noted, alarms, changes, .. } = self;
+        write!(to, "{by_name:?}{noted:?}{alarms:?}{changes}/{}", self.unseen())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::print::Secret;
+
+    #[test]
+    fn a_queue_is_found_whichever_has_moved_to_its_index() {
+        let mut queues = Queues::default();
+        let name = |key| NameRef::new(0, key, Secret(1, 2));
+        for (ticket, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
+            queues.open(name(key)).1.join(ticket, None);
         }
-        write!(to, "{:?}{:?}", self.noted, self.alarms)
+        let first = |queues: &Queues, key| queues.get(name(key)).and_then(Queue::first);
+        assert_eq!(first(&queues, b"b"), Some(2));
+        assert!(queues.get(name(b"d")).is_none());
+        // The last queue moves to the index of the one that is removed.
+        queues.close(name(b"a"));
+        assert_eq!(first(&queues, b"a"), None);
+        assert_eq!(first(&queues, b"c"), Some(3));
+        assert_eq!(queues.get_mut(name(b"b")).and_then(|queue| queue.first()), Some(2));
+        queues.close(name(b"b"));
+        assert!(queues.get(name(b"b")).is_none());
+        queues.open(name(b"c")).1.join(4, None);
+        assert_eq!(first(&queues, b"c"), Some(3));
     }
 }

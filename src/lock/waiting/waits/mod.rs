@@ -156,7 +156,6 @@ impl Waits {
         self.by_owner.remove((waiter.print, ticket));
         self.denials.remove(&ticket);
         self.handles.forget(ticket);
-        self.waiters.give_back_room();
         Some(waiter)
     }
 
@@ -275,14 +274,15 @@ impl Waits {
     pub fn counts(&self) -> [usize; 2] {
         [self.waiters.len().saturating_add(self.handles.len()), self.listed.times_up.len()]
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Waits {
     pub fn draw_tickets_after(&mut self, ticket: Ticket) {
         self.last_ticket = ticket;
     }
 
     /// Prints all parts, to be compared.
-    #[cfg(test)]
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
         let mut tickets: Vec<Ticket> = self.waiters.tickets().collect();
         tickets.sort_unstable();

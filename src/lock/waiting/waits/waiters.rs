@@ -35,8 +35,10 @@ impl Waiters {
         }
     }
 
+    /// Shrinks the hash table if it was once much larger.
     pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
         let waiter = self.with_client.remove(&ticket);
+        give_back_room!(self.with_client);
         waiter.or_else(|| self.places.remove(ticket).map(|(_, place)| *place))
     }
 
@@ -58,14 +60,11 @@ impl Waiters {
     pub fn len(&self) -> usize {
         self.with_client.len().saturating_add(self.places.len())
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Waiters {
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.with_client.keys().copied().chain(self.places.iter())
-    }
-
-    /// Shrinks the hash table if it was once much larger.
-    pub fn give_back_room(&mut self) {
-        give_back_room(&mut self.with_client);
     }
 }
