@@ -10,6 +10,7 @@
     reason = "a panic is how a test fails"
 )]
 
+mod fair;
 mod job;
 mod losing;
 mod masters;
