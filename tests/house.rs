@@ -186,7 +186,7 @@ fn keys_are_read_where_it_is_known_what_is_remembered_of_their_holds() {
     let mut reads = 0;
     for (path, text) in sources("src/lock") {
         let text = text.split_whitespace().collect::<String>();
-        for read in ["look", "look_until", "share_of", "each_share", "deadline", "has_expired"] {
+        for read in ["look", "share_of", "each_share", "deadline", "has_expired"] {
             let found = text.matches(&format!("keys.{read}(")).count();
             let is_there = path.to_string_lossy().contains("lock/holds/");
             assert!(found == 0 || is_there, "{}: {read}", path.display());

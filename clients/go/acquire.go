@@ -77,7 +77,7 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 		case err == nil && reply.granted:
 			// The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is
 			// taken off the hold, after a long one the same owner asks again, which counts from then on. After a place that
-			// waits for replicas, too.
+			// waited for replicas, too: its ttl began with an earlier request.
 			again := a.blocks && took > a.lock.ttl/8 || a.queues && a.lock.replicas != nil
 			if took < a.lock.ttl && !again {
 				return a.client.hold(a.lock, reply.fence, sent, a.unanswered), nil

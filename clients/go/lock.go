@@ -46,9 +46,7 @@ func (l *lock) acquire(wait ...string) []any {
 	if l.per != nil {
 		words = append(words, "PER", strconv.FormatInt(*l.per, 10))
 	}
-	if len(wait) == 0 || wait[0] != "QUEUE" { // a place can't wait for replicas
-		words = append(words, l.acknowledged()...)
-	}
+	words = append(words, l.acknowledged()...)
 	if l.maxQueue != nil && len(wait) > 0 {
 		words = append(words, "MAXQUEUE", strconv.FormatInt(*l.maxQueue, 10))
 	}

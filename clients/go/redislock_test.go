@@ -516,12 +516,12 @@ func TestWhatWaitsForReplicasHasAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAfterAPlaceARetryWaitsForReplicas(t *testing.T) {
+func TestAfterAPlaceThatWaitedForReplicasARetryBeginsTheTTL(t *testing.T) {
 	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
 	if _, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1)); err != nil {
 		t.Error(err)
 	}
-	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") != 1 || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE"}) {
+	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") != 3 || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE"}) {
 		t.Error(server.sent, server.pipelines)
 	}
 }

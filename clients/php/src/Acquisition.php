@@ -60,7 +60,7 @@ final class Acquisition
                 $fence = null; // an operator, lock.drain or a failover has ended the wait, and not the patience
             }
 
-            if (null !== $fence && $this->server->waitsForReplicasAfterwards()) {
+            if (null !== $fence && $this->server->grantsEarlier()) {
                 $fence = $this->once();
             }
             if (null !== $fence && $this->isFresh()) {

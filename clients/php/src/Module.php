@@ -98,14 +98,14 @@ final class Module implements Commands
 
     private function ask(string $name, string $owner, int $ttl, array $mode, ?float $wait): ?int
     {
-        $words = ['LOCK.ACQUIRE', $this->connection->key($name), $owner, $ttl, ...$mode];
+        $words = ['LOCK.ACQUIRE', $this->connection->key($name), $owner, $ttl, ...$mode, ...$this->acknowledged()];
         if (null === $wait) {
-            return $this->send($name, [...$words, ...$this->acknowledged()], $this->limit());
+            return $this->send($name, $words, $this->limit());
         }
         if (!$this->keepsPlace()) {
             $wait = min($wait, 1000 * $this->connection->longestWait());
 
-            return $this->send($name, [...$words, ...$this->acknowledged(), 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
+            return $this->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
         }
         try {
             $place = $this->send($name, [...$words, 'QUEUE', $this->lease]);

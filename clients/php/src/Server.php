@@ -120,8 +120,8 @@ final class Server
         return !isset(self::$bare[$this->connection->client()]) && $this->module->keepsPlace();
     }
 
-    /** Whether a grant must be asked for again, because a place can't wait for replicas. */
-    public function waitsForReplicasAfterwards(): bool
+    /** Whether a grant must be asked for again: the ttl of a place that waited for replicas began with an earlier request. */
+    public function grantsEarlier(): bool
     {
         return null !== $this->replicas && $this->keepsPlace();
     }

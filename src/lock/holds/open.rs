@@ -109,13 +109,19 @@ impl Holds {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
-        // The other shares are not asked for.
-        if matches!(turn.keys.look(name), Stored::Shared { .. }) {
-            let share = self.share_of(turn, name, owner);
-            return Ok(share.map(|share| (Hold::Shared, share.deadline)));
-        }
-        let Opened { lock, own } = self.open(turn, name, owner);
-        if lock == LockState::NoLock { Err(NotALock) } else { Ok(own) }
+        Ok(match turn.keys.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            // The other shares are not asked for.
+            Stored::Shared { .. } => {
+                self.share_of(turn, name, owner).map(|share| (Hold::Shared, share.deadline))
+            }
+            Stored::Exclusive { owner: holder } if holder != owner => None,
+            Stored::Exclusive { .. } if !self.wall.is_stepped(turn.now) => {
+                let end = turn.keys.deadline(name);
+                (!is_over(end, turn.now)).then_some((Hold::Exclusive, end))
+            }
+            Stored::Exclusive { .. } | Stored::Nothing => self.open(turn, name, owner).own,
+        })
     }
 
     /// Returns how this owner holds the lock, if it does, and whether no other share is in the key or remembered.

@@ -17,8 +17,6 @@ pub struct Lock {
     owner: Vec<u8>,
     mode: Mode,
     replicas: Option<u64>,
-    /// Does the server want replicas to acknowledge each grant (`lock.replicas`)?
-    by_default: bool,
     /// How long a place is kept.
     lease: Duration,
     /// Is the server without the module?
@@ -47,7 +45,6 @@ impl Lock {
             owner: owner.as_bytes().to_vec(),
             mode: options.mode,
             replicas: options.replicas,
-            by_default: false,
             lease: LEASE,
             plain: false,
             in_doubt: false,
@@ -86,10 +83,8 @@ impl Lock {
             Mode::Limit(n) => _ = question.arg("LIMIT").arg(n),
             Mode::Fair(n) => _ = question.arg("LIMIT").arg(n).arg("FAIR"),
         }
-        match waits {
-            true if self.by_default => _ = question.arg("REPLICAS").arg(0),
-            true => {}
-            false => self.add_replicas(&mut question),
+        if !waits {
+            self.add_replicas(&mut question);
         }
         match self.link.ask(&question, patience) {
             Ok(Value::Int(number)) if number > 0 => Ok(Reply::Granted(Some(number.unsigned_abs()))),
@@ -103,10 +98,6 @@ impl Lock {
                 "this server has no module redis-lock, which --shared, --limit and --replicas need"
                     .to_owned(),
             )),
-            Err(Failure::Refused(why)) if waits && !self.by_default && why.contains(NO_QUEUE) => {
-                self.by_default = true;
-                self.acquire(ttl, waits, patience)
-            }
             Err(Failure::Refused(why)) => match longest_lease(&why) {
                 Some(longest) if longest < self.lease => {
                     self.lease = longest;
@@ -116,11 +107,6 @@ impl Lock {
             },
             Err(failure) => Err(failure),
         }
-    }
-
-    /// Must a grant that was waited for be confirmed by a request that waits for replicas?
-    pub fn needs_replicas(&self) -> bool {
-        self.replicas.is_some() || self.by_default
     }
 
     fn add_replicas(&self, question: &mut Cmd) {
@@ -202,9 +188,6 @@ impl Lock {
         cmd("EVAL").arg(script).arg(1).arg(&self.key).arg(&self.owner).take()
     }
 }
-
-/// What the server says if `lock.replicas` is set.
-const NO_QUEUE: &str = "REPLICAS and QUEUE can't be used together";
 
 const EXTEND: &str = "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end \
     return redis.call('pexpire', KEYS[1], ARGV[2])";

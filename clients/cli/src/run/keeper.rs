@@ -141,7 +141,7 @@ impl Keeper {
         let until = self.options.wait.map(|wait| began + wait);
         let waits = self.options.wait != Some(Duration::ZERO);
         let (mut reached, mut complained, mut said_plain) = (false, false, false);
-        let (mut stood, mut pause, mut trouble) = (0, FIRST, None);
+        let (mut stood, mut pause, mut is_first, mut trouble) = (0, FIRST, true, None);
         loop {
             let asked = now();
             let length = self.options.ttl.max(self.options.hold);
@@ -159,11 +159,12 @@ impl Keeper {
             let longest = match reply {
                 Ok(Reply::Granted(fence)) => {
                     let is_late = |asked| now().saturating_sub(asked) >= self.options.ttl / 10;
-                    let needs_replicas = waits && self.lock.needs_replicas();
-                    if !needs_replicas && !is_late(asked) {
+                    let needs_replicas = waits && self.options.replicas.is_some();
+                    if is_first && !needs_replicas && !is_late(asked) {
                         return Some((fence, asked + length));
                     }
-                    // The end is uncertain if the reply is late.
+                    // The end is uncertain if the reply is late, or if an earlier request may have set it, as where
+                    // `lock.replicas` is set.
                     let asked = now();
                     match self.lock.acquire(length, false, PATIENCE) {
                         Ok(Reply::Granted(fence)) if !is_late(asked) => {
@@ -220,6 +221,7 @@ impl Keeper {
                 }
                 return None;
             }
+            is_first = false;
             pause = (pause * 2).min(longest).min(self.lock.longest_pause());
             match self.heard.recv_timeout(pause.min(rest)) {
                 Err(RecvTimeoutError::Timeout) | Ok(Heard::Order(Order::Heard) | Heard::Wake) => {}

@@ -50,9 +50,11 @@ impl Sentinel {
 
 pub fn replica_of(master: &Server) -> Server {
     let replica = Server::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    eventually("the replica has caught up", || {
+    eventually("the replica has caught up, and the master knows", || {
         let info: String = replica.say(&["INFO", "replication"]);
-        (info.contains("master_link_status:up"), info)
+        let of_master: String = master.say(&["INFO", "replication"]);
+        let is_up = info.contains("master_link_status:up") && of_master.contains("state=online");
+        (is_up, info + &of_master)
     });
     replica
 }

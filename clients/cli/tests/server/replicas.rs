@@ -52,14 +52,17 @@ fn too_few_replicas_are_not_acquired_with_what_the_server_says() {
 #[test]
 fn a_server_can_want_replicas_by_default() {
     let master = Server::start();
-    let run = || redis_lock(&master.url(), &["run", "k", "--", "echo", "up"]).output().unwrap();
+    let run = |wait: &[&str]| {
+        let words = [&["run", "k"], wait, &["--", "echo", "up"]].concat();
+        redis_lock(&master.url(), &words).output().unwrap()
+    };
     let _: String = master.say(&["CONFIG", "SET", "lock.replicas", "1"]);
-    let said = run();
+    let said = run(&["--no-wait"]);
     let text = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(75));
     assert!(text.contains(": NOREPLICAS lock "), "{text}");
     let _replica = replica_of(&master);
-    let said = run();
+    let said = run(&["--wait", "10s"]);
     assert_eq!((said.stdout.as_slice(), said.stderr.as_slice()), (&b"up\n"[..], &b""[..]));
 }
 

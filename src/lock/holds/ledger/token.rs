@@ -16,12 +16,6 @@ impl Token {
     }
 }
 
-impl Default for Token {
-    fn default() -> Self {
-        Self::Short(Short::EMPTY)
-    }
-}
-
 impl From<&[u8]> for Token {
     #[inline]
     fn from(owner: &[u8]) -> Self {
@@ -38,12 +32,10 @@ pub struct Short<const N: usize> {
 }
 
 impl<const N: usize> Short<N> {
-    pub const EMPTY: Self = Self { len: 0, bytes: [0; N] };
-
     /// None if the text is too long.
     #[inline]
     pub fn new(text: &[u8]) -> Option<Self> {
-        let mut short = Self::EMPTY;
+        let mut short = Self { len: 0, bytes: [0; N] };
         short.bytes.get_mut(..text.len())?.copy_from_slice(text);
         short.len = u8::try_from(text.len()).ok()?;
         Some(short)

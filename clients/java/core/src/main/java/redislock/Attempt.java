@@ -144,8 +144,8 @@ final class Attempt {
 
     /**
      * The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is taken off the
-     * hold, after a long one the same owner asks again, which counts from then on. After a place that waits for
-     * replicas, too.
+     * hold, after a long one the same owner asks again, which counts from then on. After a place that waited for
+     * replicas, too: its ttl began with an earlier request.
      */
     private boolean isPrompt(long took) {
         long ttl = lock.ttl.toNanos();

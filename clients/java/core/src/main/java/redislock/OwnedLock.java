@@ -42,7 +42,7 @@ final class OwnedLock {
         if (settings.limit != null) words.addAll(List.of("LIMIT", settings.limit.toString()));
         if (settings.group != null) words.add("FAIR");
         if (settings.per != null) words.addAll(List.of("PER", settings.per.toString()));
-        if (wait.length == 0 || !wait[0].equals("QUEUE")) addReplicas(words); // a place can't wait for them
+        addReplicas(words);
         if (settings.maxQueue != null && wait.length > 0) words.addAll(List.of("MAXQUEUE", settings.maxQueue.toString()));
         return command("ACQUIRE", words.toArray(String[]::new));
     }

@@ -42,11 +42,11 @@ class ReplicasTest {
     }
 
     @Test
-    void after_a_place_a_retry_waits_for_replicas() throws Exception {
+    void after_a_place_that_waited_for_replicas_a_retry_begins_the_ttl() throws Exception {
         server.reply("LOCK.ACQUIRE", -1L, 7L);
         market.replicas(1).polling().acquire();
         assertEquals(2, server.count("QUEUE"), server::toString);
-        assertEquals(1, server.count("REPLICAS 1"), server::toString);
+        assertEquals(3, server.count("REPLICAS 1"), server::toString);
         assertEquals(List.of("LOCK.ACQUIRE"), server.pipelines);
     }
 

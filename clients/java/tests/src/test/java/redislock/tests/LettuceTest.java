@@ -1,11 +1,13 @@
 package redislock.tests;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.TimeoutOptions;
+import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
@@ -30,6 +32,15 @@ class LettuceTest extends OnServers {
         assertEquals(3, server.calls("lock.acquire"), "one of the holder, a try, and one that waits");
         first.release();
         next.get().hold().release();
+        locks.close();
+    }
+
+    @Test
+    void in_a_cluster_replicas_are_refused_before_anything_is_sent() {
+        RedisClusterClient client = RedisClusterClient.create("redis://127.0.0.1:1"); // where nothing listens
+        atTheEnd(client::close);
+        RedisLocks locks = new RedisLocks(LettuceRedis.of(client));
+        assertThrows(IllegalArgumentException.class, locks.lock("market", MINUTE).replicas(1)::tryAcquire);
         locks.close();
     }
 }
