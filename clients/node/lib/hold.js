@@ -95,7 +95,8 @@ class Hold {
       if (isRefused && this.isHeld) this.#lastsUntil(Math.max(this.#until, before));
       throw error;
     }
-    if (!this.isHeld) return;
+    // A renewal over a connection of its own may come after our release, and find nothing.
+    if (!this.isHeld || (!held && this.#releasing)) return;
     if (held) return this.#lastsUntil(asked + ttl);
     this.#isOnTheServer = false;
     this.#lose("when it was to be renewed, the server had it no more");
