@@ -118,7 +118,8 @@ impl Module {
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
         let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
-        let others = self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits));
+        let others =
+            self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits, now));
         let due = due.into_iter().chain(others).min();
         self.ring_at(due, now);
     }

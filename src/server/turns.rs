@@ -79,7 +79,7 @@ impl Module {
         }
     }
 
-    /// Does what is due. Only where the server has opened a unit of execution: at the beginning of a
+    /// Does what is due. Only where the server has opened a unit of execution: at the beginning or the end of a
     /// turn of its loop, or in a job at the end of a command.
     fn tick(&self, is_job: bool) {
         let now = clock::now();
@@ -148,6 +148,9 @@ impl Module {
     /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server
     /// has not sent away, and is not about to, get the reply that waited for this.
     fn end_turn(&self) {
+        if self.hear_replicas(clock::now()) {
+            self.tick(false);
+        }
         let waiting = self.sent_on.waiting.take();
         if waiting.is_empty() {
             return;

@@ -594,10 +594,7 @@ impl Server {
     fn tick_as(&mut self, is_job: bool) {
         if !is_job {
             self.publish();
-            if !self.locks.waiting.pending.is_empty() {
-                let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
-                self.locks.waiting.pending.heard(sent, acknowledged);
-            }
+            self.hear_replicas();
         }
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.queues.note(name);
@@ -851,7 +848,18 @@ impl Server {
         }
     }
 
+    /// What a turn begins with, and what one ends with in which a grant has begun to wait for replicas.
+    fn hear_replicas(&mut self) {
+        if !self.locks.waiting.pending.is_empty() {
+            let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
+            self.locks.waiting.pending.heard(sent, acknowledged);
+        }
+    }
+
     fn after_a_command(&mut self) {
+        if self.locks.waiting.pending.has_unsent() {
+            self.hear_replicas();
+        }
         self.hear_of_expired();
         self.answer();
     }
