@@ -37,6 +37,9 @@ PROGRAMS = {
     ("Java", "polling"): java("POLLING"),
 }
 
+# Those take long to start: their programs serve one test after the other.
+SLOW = {"Python", "asyncio", "Node", "Java"}
+
 # Clients of other versions, which connect again and repeat in other ways: for lost replies and broken connections only.
 OLD_PYTHON = {**PYTHON, "PYTHONPATH": PYTHON["PYTHONPATH"].replace(str(BUILT / "python"), str(BUILT / "python-7.4.1"))}
 FOR_SOME = range(14, 23)
