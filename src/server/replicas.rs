@@ -2,7 +2,7 @@
 //!
 //! | when | what is done |
 //! |---|---|
-//! | a turn of the loop begins, and a grant of the last one waits | how much has been sent to replicas is noted, and they are asked what they have |
+//! | an event-loop iteration begins, and a grant of the last one waits | how much has been sent to replicas is noted, and they are asked what they have |
 //! | a replica says it, as the command `REPLCONF ACK`, which a filter hears before it is run | the loop is woken for another turn |
 //! | that turn begins | the server's `INFO replication` says what each replica has; the core decides |
 //! | no grant waits any more | the filter, which costs every command a call, is taken away |
@@ -145,7 +145,7 @@ unsafe fn is_word(ctx: *mut FilterCtx, at: c_int, word: &[u8]) -> bool {
 }
 
 impl Module {
-    /// A turn of the loop begins. Asks replicas what they have, and tells the core, if a grant waits for that.
+    /// An event-loop iteration begins. Asks replicas what they have, and passes it to the core, if a grant waits for that.
     pub fn see_to_replicas(&self, now: Now) {
         let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
         self.replicas.next_look.set(None);
