@@ -249,7 +249,7 @@ pub fn fault(refusal: Refusal, max_queue: Option<u64>, caller: &dyn Caller) -> F
             let known = known.map(|name| shown(&name.key));
             Fault::OneWait(known.unwrap_or_else(|| "another lock".to_owned()))
         }
-        Refusal::Unheard(name) => Fault::Unheard(shown(&name.key)),
+        Refusal::Undelivered(name) => Fault::Undelivered(shown(&name.key)),
         Refusal::Deadlock(deadlock) => {
             Fault::Deadlock(deadlock::in_words(&deadlock, &|name| caller.may_read(name)))
         }

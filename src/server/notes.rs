@@ -112,7 +112,7 @@ impl Module {
             Note::SlotsLeft(ranges) => self.change_alone(|locks| locks.slots_left(ranges))?,
             Note::ModuleChange { name, loaded } => {
                 self.origins.forget();
-                self.audience.changed(name, *loaded);
+                self.listeners.changed(name, *loaded);
                 return Ok(());
             }
             // Those who wait may have to be sent away.
@@ -146,7 +146,7 @@ impl Module {
             return Ok(());
         };
         self.sent_on.forget(ticket);
-        let cut_off = cut_off || waiting.sent_off.get();
+        let cut_off = cut_off || waiting.dismissed.get();
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),

@@ -16,7 +16,7 @@ use std::ffi::{CString, c_int};
 use super::clock;
 use super::ffi::api::{self, CommandFilter, FilterCtx};
 use super::ffi::{Ctx, FILTER_NO_SELF, context, text};
-use super::home;
+use super::instance;
 use super::module::Module;
 use super::replicate;
 use super::version;
@@ -126,7 +126,7 @@ unsafe extern "C" fn heard(ctx: *mut FilterCtx) {
             && is_word(ctx, 1, b"ack")
     };
     if is_acknowledgement {
-        home::enter("an acknowledgement", |module| {
+        instance::enter("an acknowledgement", |module| {
             module.ring_at(Some(0), clock::now());
         });
     }

@@ -95,7 +95,7 @@ impl<'l> Acquire<'l, '_> {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
-            return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
+            return Err(self.undelivered(parts).unwrap_or(Refusal::HoldsSome));
         }
         let lacks = self.turn.lacks_replicas(replicas);
         if is_held_up || is_shut || lacks {

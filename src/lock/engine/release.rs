@@ -5,7 +5,7 @@ use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Comeback;
+use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::State;
@@ -35,23 +35,23 @@ impl Locks {
         withdrawn: bool,
     ) -> Result<bool, NotALock> {
         // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
-        let may_be_unheard = !self.offers.returns.is_empty();
+        let may_be_undelivered = !self.offers.returns.is_empty();
         let held = self.holds.open_to_release(turn, name, owner);
         if let Ok(Some(held)) = held {
-            let told = self.records(turn, name).release(owner, held, may_be_unheard);
+            let told = self.records(turn, name).release(owner, held, may_be_undelivered);
             self.count_out(name, owner);
             self.settle_queue(turn, name);
             return Ok(told);
         }
         self.settle_queue(turn, name);
         let mut records = self.records(turn, name);
-        if may_be_unheard {
-            records.forget_unheard(owner);
+        if may_be_undelivered {
+            records.forget_undelivered(owner);
         }
         held?;
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
-        if !withdrawn && records.record_comeback(owner, Comeback::Release) {
+        if !withdrawn && records.record_comeback(owner, LateUse::Release) {
             count(&mut records.counts.release_refused, 1);
         }
         Ok(false)
@@ -76,7 +76,7 @@ impl Locks {
         for &name in names {
             if self.holds.is_no_lock(turn, name) {
                 if !self.offers.returns.is_empty() {
-                    self.records(turn, name).forget_unheard(owner);
+                    self.records(turn, name).forget_undelivered(owner);
                 }
                 return Err(NotALock);
             }
@@ -98,10 +98,10 @@ impl Records<'_, '_> {
         &mut self,
         owner: &[u8],
         (hold, is_only_one): (Hold, bool),
-        may_be_unheard: bool,
+        may_be_undelivered: bool,
     ) -> bool {
-        let entry = may_be_unheard.then(|| self.holds.entry(self.name, owner, hold)).flatten();
-        let told = entry.is_none_or(|entry| !entry.delivery.is_unheard());
+        let entry = may_be_undelivered.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        let told = entry.is_none_or(|entry| !entry.delivery.is_undelivered());
         self.turn.keys.announce(self.name, LockEvent::Released);
         let ended = match is_only_one {
             true => self.remove_last(owner),
@@ -139,9 +139,9 @@ impl Records<'_, '_> {
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
-    fn forget_unheard(&mut self, owner: &[u8]) {
+    fn forget_undelivered(&mut self, owner: &[u8]) {
         let entry = self.holds.entry(self.name, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
+        if entry.is_some_and(|entry| entry.delivery.is_undelivered() && !entry.end.is_missing()) {
             self.holds.ledger(self.name.db).forget(self.name, owner);
         }
     }

@@ -13,7 +13,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::holds::ledger::{Delivery, Entry};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::pending::PendingGrant;
@@ -68,7 +68,7 @@ impl<'l> Acquire<'l, '_> {
                 return Ok(Some(Joins::Not));
             }
             if !joins {
-                return Err(Refusal::Unheard(name.keep()));
+                return Err(Refusal::Undelivered(name.keep()));
             }
             return Ok(Some(Joins::Grant(ticket)));
         }

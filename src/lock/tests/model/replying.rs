@@ -71,7 +71,7 @@ impl Model {
                 let known = own.as_ref().map(|own| own.locks.iter().map(|&lock| name(lock)));
                 waits && is_other && known.is_some_and(|own| own.eq(names.iter().map(Name::borrow)))
             }
-            Err(Refusal::Unheard(_)) => {
+            Err(Refusal::Undelivered(_)) => {
                 self.tally.not_heard_of += 1;
                 waits && perhaps_unheard
             }

@@ -167,7 +167,7 @@ fn until_it_is_told_the_lock_is_its_owner_s_to_all_others_and_not_to_itself() {
     let report = server.report(LOCK).unwrap().unwrap();
     assert_eq!(report.holders[0].pending, Some(1));
     let of_others = server.asks(&[LOCK, OTHER], replicated("ann", 1));
-    assert!(matches!(of_others, Err(Refusal::Unheard(_))), "{of_others:?}");
+    assert!(matches!(of_others, Err(Refusal::Undelivered(_))), "{of_others:?}");
     let alone_now = server.asks(&[OTHER], alone("ann"));
     assert!(matches!(alone_now, Ok(Acquired::Held(_))));
 }

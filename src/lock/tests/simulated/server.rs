@@ -7,9 +7,9 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms, Ticket,
-    Turn, USUALLY_NAMED, WaitOutcome,
+    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Locks, LogEntry, Mode, Ms,
+    Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms,
+    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
@@ -446,7 +446,7 @@ impl Server {
         report
     }
 
-    pub fn losses(&mut self, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+    pub fn losses(&mut self, most: usize) -> Vec<(LogEntry, Option<HolderNow>)> {
         self.command(Authority::Reader, &[], |locks, turn| locks.reports().losses(turn, most))
     }
 

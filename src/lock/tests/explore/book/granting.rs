@@ -323,7 +323,7 @@ impl Book {
         self.highest = self.highest.max(fence);
         let is_place = matches!(who, Who::Waiter(at) if self.waits[at].ticket.is_none());
         for &lock in ask.locks {
-            self.write_down(&ask, lock, fence, client, is_told, is_place, server)?;
+            self.schedule_recheck(&ask, lock, fence, client, is_told, is_place, server)?;
         }
         if let Who::Waiter(at) = who {
             self.waits[at].granted = Some(fence);
@@ -351,7 +351,7 @@ impl Book {
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is said by the grant")]
-    fn write_down(
+    fn schedule_recheck(
         &mut self,
         ask: &Ask,
         lock: LockNo,
@@ -365,7 +365,7 @@ impl Book {
         let tied = ask.session.then_some(client);
         let is_retry = self.holds_all(ask).0;
         let old = self.take_hold(ask.owner, lock).filter(|old| is_retry || !old.is_ending);
-        // What its owner had before, unheard, has been given back: otherwise the place would wait on.
+        // What its owner had before, undelivered, has been given back: otherwise the place would wait on.
         let old = old.filter(|old| old.told || !is_place);
         let goes_on =
             (old.as_ref()).is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode));
@@ -407,7 +407,7 @@ impl Book {
                 is_ending: false,
                 may_be_ending: self.broken == Some(lock),
                 any_end: old.as_ref().is_some_and(|old| old.any_end || old.until.is_none()),
-                is_unheard: false,
+                is_undelivered: false,
             },
         };
         if is_place {
