@@ -109,7 +109,7 @@ const SEMAPHORE: Argument = Argument::new(
 const FAIR: Argument = Argument::new(
     c"fair",
     Kind::Block(&[FAIR_WORD, PER]),
-    c"Serve the group first that holds the fewest. An owner's group is what stands before its first colon.",
+    c"Serve first the group that holds the fewest. An owner's group is the part before its first colon.",
 )
 .optional()
 .since(c"2.0.0");
@@ -120,7 +120,7 @@ const FAIR_WORD: Argument =
 const PER: Argument = Argument::new(
     c"m",
     Kind::Integer,
-    c"And only while fewer than this many of the owner's group hold the lock, 1 to lock.max-sharers.",
+    c"Share it only while fewer than this many of the owner's group hold it, 1 to lock.max-sharers.",
 )
 .after(c"PER")
 .optional();

@@ -19,7 +19,7 @@ use crate::lock::{
     Share, SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
-/// Whose change it is, and so in whose name transactions and caches are told of it.
+/// Whose change it is, and so in whose name transactions and caches are notified of it.
 #[derive(Clone, Copy)]
 enum Whose {
     /// The caller has asked for it.
@@ -65,13 +65,13 @@ impl Drop for ServerKeys<'_> {
 
 /// The key that was last looked at stays open: what is looked at is often written next.
 struct Open<'a> {
-    /// The first field, because it must be closed before others are told that it has changed.
+    /// The first field, because it must be closed before others are notified of its change.
     key: Key<'a>,
     name: Named<'a>,
 }
 
-/// The name of an open key. When it is dropped, transactions and caches are told that the key has changed, if it
-/// has. Not before: Redis 8.6 looks the key up for that and deletes it if its time is over, and what is open would
+/// The name of an open key. When it is dropped, transactions and caches are notified of the key's change, if there
+/// was one. Not before: Redis 8.6 looks the key up for that and deletes it if it has expired, and the open key would
 /// be used after it was freed.
 struct Named<'a> {
     module: &'a Module,

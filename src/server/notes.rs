@@ -17,7 +17,7 @@ impl Module {
     ///
     /// - What the server tells us leaves a note in the inbox, which is read here, as soon as the change is done.
     /// - A command needs its reply at once: it is refused with an error, which says to try again. So is INFO of
-    ///   its section, and a waiter that is unblocked is told that it got nothing.
+    ///   its section, and a waiter that is unblocked gets the reply of one without a grant.
     /// - A timer or a job comes again.
     ///
     /// That another module hears of what we have changed, and that waiters are woken, comes after it.

@@ -2,8 +2,8 @@
 //!
 //! | when | what is done |
 //! |---|---|
-//! | a turn of the loop ends, in which a grant has begun to wait | how much is to be sent to replicas is noted, and they are asked what they have: both go out together |
-//! | a turn ends, in which a replica has said it, as the command `REPLCONF ACK`, which a filter hears before it is run | the server's `INFO replication` says what each replica has; the core decides |
+//! | an event-loop iteration ends, in which a grant has begun to wait | how much is to be sent to replicas is noted, and they are asked what they have: both go out together |
+//! | one ends, in which a replica has said it, as the command `REPLCONF ACK`, which a filter hears before it is run | the server's `INFO replication` says what each replica has; the core decides |
 //! | a millisecond after the last grant that waits | the filter, which costs every command a call, is taken away |
 //!
 //! Not asked in the command that grants: how much has been sent is known only when its writes are propagated. And not
@@ -148,7 +148,7 @@ unsafe fn is_word(ctx: *mut FilterCtx, at: c_int, word: &[u8]) -> bool {
 }
 
 impl Module {
-    /// A turn of the loop ends. Hears what replicas have, and asks those for it that have not been asked since a grant began
+    /// An event-loop iteration ends. Hears what replicas have, and asks those for it that have not been asked since a grant began
     /// to wait. Returns whether there may be work for the core.
     pub fn hear_replicas(&self, now: Now) -> bool {
         let is_heard = self.replicas.heard.take();

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
     instance::enter("a timer", |module| module.timer.ring_again(clock::now()));
 }
 
-/// A turn of the loop begins or ends. When it begins the server has closed what it meant to close in the last turn,
+/// An event-loop iteration begins or ends. When it begins the server has closed what it meant to close in the last one,
 /// and has not read what clients have sent since: a connection that is gone now is one that it closed by itself.
 pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
@@ -70,7 +70,7 @@ impl Module {
         if self.timer.rings(now) {
             self.jobs.is_ahead.set(false);
             self.see_to_replicas(now);
-            // Behind a place whose owner is gone may stand many more: not each takes a turn of the loop.
+            // Behind a place whose owner is gone may stand many more: not each takes an event-loop iteration.
             while {
                 let is_passed_by = self.publish();
                 self.tick(false);

@@ -48,8 +48,8 @@ def of(number, languages):
 
 
 def main(words):
-    table = Table()
-    wrong = table.errors(set(PROMISES), {language for language, _ in PROGRAMS})
+    table = Table({language for language, _ in PROGRAMS})
+    wrong = table.errors(set(PROMISES))
     numbers = [int(word) for word in words if word.isdigit()] or sorted(PROMISES)
     names = [word for word in words if not word.isdigit()]
     languages = [one for one in [*PROGRAMS, *OTHERS] if not names or set(one) & set(names)]

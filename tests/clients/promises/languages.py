@@ -1,4 +1,4 @@
-"""How each language's program is started. A new language needs its program, a line here, and a column in the table."""
+"""How each language's program is started. A new language needs its program, a line here, and the table its exceptions."""
 
 import os
 import sys
