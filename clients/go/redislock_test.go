@@ -21,12 +21,13 @@ type scripted struct {
 	mu      sync.Mutex
 	replies map[string][]any // the last one stays
 	sent    []string
+	at      []time.Time
 }
 
 func (s *scripted) Do(_ context.Context, args ...any) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = append(s.sent, strings.TrimSpace(fmt.Sprintln(args...)))
+	s.sent, s.at = append(s.sent, strings.TrimSpace(fmt.Sprintln(args...))), append(s.at, time.Now())
 	replies := s.replies[args[0].(string)]
 	if len(replies) == 0 {
 		return nil, redislock.ServerError("ERR unknown command '" + args[0].(string) + "', with args beginning with: ")
@@ -516,12 +517,27 @@ func TestWhatWaitsForReplicasHasAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAfterAPlaceThatWaitedForReplicasARetryBeginsTheTTL(t *testing.T) {
-	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
-	if _, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1)); err != nil {
-		t.Error(err)
+func TestAPlaceIsClaimedByOneRequestAndItsTTLCountsFromTheOneBefore(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-2), int64(-1), int64(7)}})
+	hold, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") != 3 || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE"}) {
+	if now := time.Now(); now.Add(hold.TTL()).After(server.at[1].Add(time.Minute)) {
+		t.Error("replicas may have had it since", server.at[1], hold.TTL())
+	}
+	if len(server.sent) != 3 || server.count("QUEUE 3000 REPLICAS 1") != 3 || len(server.pipelines) > 0 {
+		t.Error(server.sent, server.pipelines)
+	}
+}
+
+func TestAGrantOfWhichMuchMayBeOverIsRetried(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
+	hold, err := locks.Lock(background, "market", 50*time.Millisecond, redislock.Replicas(1))
+	if err != nil || hold.Fence() != 7 {
+		t.Fatal(err)
+	}
+	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") < 3 || len(server.pipelines) == 0 {
 		t.Error(server.sent, server.pipelines)
 	}
 }

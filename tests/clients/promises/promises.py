@@ -400,6 +400,17 @@ def a_hold_that_is_not_renewed_is_over_by_the_own_clock(trial):
     eventually(lambda: worker.ask("held", hold) == "no")
 
 
+@promise(24)
+def what_replicas_had_before_its_owner_is_over_no_later(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.proxy.drops_messages = True  # that it is time to poll
+    hold = worker.acquire("market", 8_000, "replicas=1")
+    comes_free(server)
+    assert worker.ask("held", hold) == "no"
+
+
 @promise(25)
 def a_loss_is_found_by_the_next_renewal_and_told_once(trial, module=True):
     server = trial.server(module)
@@ -690,6 +701,10 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     released(worker, hold)
     hold = other.hear().hold()
     assert replica.owner() == server.owner() is not None
+    # The request that waits claims the lock, and no other.
+    assert "lock_replicated_total:2\r" in server.say("INFO", "lock")
+    for sent in worker.proxy.sent + other.proxy.sent:
+        assert sent[0] != ACQUIRE or {"BLOCK", "QUEUE"} & set(sent) and "REPLICAS 1" in " ".join(sent), sent
     assert other.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
     replica.stop()
     # What was renewed before stays held, and what was asked for is not.

@@ -17,6 +17,7 @@ class Proxy:
         self.faults = []  # the next commands of these names have what comes to them
         self.open = set()
         self.before_cutting = lambda: None  # what to wait for
+        self.drops_messages = False  # of channels
         self._listen()
 
     # Faults
@@ -187,7 +188,7 @@ class Pair:
                     if what == "lose":
                         self.proxy.before_cutting()
                         raise ConnectionError
-                    if what != "drop":
+                    if what != "drop" and not (self.proxy.drops_messages and b"\r\nmessage\r\n" in reply[:20]):
                         self.client.sendall(reply if what == "pass" else what)
         self._end()
 

@@ -61,8 +61,7 @@ impl Lock {
         self.plain
     }
 
-    /// Sends one request. Sending it again is a retry, since the owner is the same. With `waits` it joins the queue, and
-    /// a grant must be confirmed by a request without: that one waits for the replicas.
+    /// Sends one request. Sending it again is a retry, since the owner is the same. With `waits` it joins the queue.
     pub fn acquire(
         &mut self,
         ttl: Duration,
@@ -83,9 +82,7 @@ impl Lock {
             Mode::Limit(n) => _ = question.arg("LIMIT").arg(n),
             Mode::Fair(n) => _ = question.arg("LIMIT").arg(n).arg("FAIR"),
         }
-        if !waits {
-            self.add_replicas(&mut question);
-        }
+        self.add_replicas(&mut question);
         match self.link.ask(&question, patience) {
             Ok(Value::Int(number)) if number > 0 => Ok(Reply::Granted(Some(number.unsigned_abs()))),
             Ok(Value::Int(place)) if place < 0 => Ok(Reply::Place(place.unsigned_abs())),
