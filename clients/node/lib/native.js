@@ -8,7 +8,7 @@ class Native {
   constructor(connection, keys, mode, { maxQueue, replicas, fair } = {}) {
     Object.assign(this, { connection, keys, mode, replicas });
     // What the first version of the module did not know.
-    this.newer = fair !== undefined ? "fair needs" : replicas ? "replicas need" : maxQueue !== undefined ? "maxQueue needs" : null;
+    this.newer = fair !== undefined ? "fair needs" : replicas !== undefined ? "replicas need" : maxQueue !== undefined ? "maxQueue needs" : null;
     this.maxQueue = maxQueue === undefined ? [] : ["MAXQUEUE", maxQueue];
     this.acknowledged = replicas === undefined ? [] : ["REPLICAS", replicas];
     this.many = keys.length === 1 ? 1 : new Set(keys).size;

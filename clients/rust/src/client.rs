@@ -114,7 +114,7 @@ impl<C: Connection> Client<C> {
             return Ok(None);
         }
         let replied = match (self.words.replicas, &self.beside) {
-            (Some(_), Some(beside)) if waits => beside.ask(command).await,
+            (Some(1..), Some(beside)) if waits => beside.ask(command).await,
             _ => ask_once(&self.connection, command).await,
         };
         match replied {
@@ -136,7 +136,7 @@ impl<C: Connection> Client<C> {
     /// By the server's own commands.
     async fn change<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         match (self.words.replicas, &self.beside) {
-            (Some(n), Some(beside)) => beside.ask_and_wait(command, n).await,
+            (Some(n @ 1..), Some(beside)) => beside.ask_and_wait(command, n).await,
             _ => ask_once(&self.connection, command).await,
         }
     }

@@ -101,7 +101,7 @@ impl<C: Connection> Request<C> {
                 client.acquire(&self.owner, ttl, (&question, !is_place), may_be_ours).await;
             let pause = match replied {
                 Ok(Reply::Granted(fence)) => {
-                    let is_late = is_place && fence.is_some() && client.words.replicas.is_some();
+                    let is_late = is_place && fence.is_some() && client.words.wait_for_replicas();
                     return Ok(Granted { fence, asked: if is_late { begins } else { asked } });
                 }
                 Ok(reply) => {

@@ -102,6 +102,10 @@ impl Words {
         command
     }
 
+    pub(crate) fn wait_for_replicas(&self) -> bool {
+        self.replicas > Some(0)
+    }
+
     pub(crate) fn renew(&self, owner: &[u8], ttl: Duration) -> Cmd {
         let mut command = self.command("RENEW");
         command.arg(owner).arg(milliseconds(ttl));

@@ -728,7 +728,18 @@ def with_fewer_replicas_there_is_no_hold(trial):
     worker = trial.worker(server)
     too_few(worker.attempt("market", MINUTE, "replicas=2"))
     comes_free(server)
-    assert worker.ask("acquire", "market", MINUTE, "replicas=0").kind == "invalid"
+
+
+@promise(43)
+def with_none_the_server_s_own_number_does_not_count(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    server.say("CONFIG", "SET", "lock.replicas", 1)
+    too_few(worker.attempt("market", MINUTE))
+    hold = worker.acquire("market", MINUTE, "replicas=0")
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and server.say("PTTL", "market") > MINUTE
+    released(worker, hold)
+    comes_free(server)
 
 
 @promise(44)
@@ -763,6 +774,8 @@ def without_the_module_the_same_replicas_are_waited_for(trial):
     assert worker.ask("held", hold) == "yes"
     too_few(worker.attempt("shop", MINUTE, "replicas=1"))
     comes_free(server, "shop")
+    assert worker.attempt("shop", MINUTE, "replicas=0").kind == "hold"
+    assert ["WAIT", "0"] not in [words[:2] for words in worker.proxy.sent]
     replica.go_on()
     released(worker, hold)
 

@@ -87,7 +87,7 @@ impl Lock {
             Ok(Value::Int(number)) if number > 0 => Ok(Reply::Granted(Some(number.unsigned_abs()))),
             Ok(Value::Int(place)) if place < 0 => Ok(Reply::Place(place.unsigned_abs())),
             Ok(_) => Ok(Reply::Taken),
-            Err(Failure::NoModule) if self.mode == Mode::Alone && self.replicas.is_none() => {
+            Err(Failure::NoModule) if self.mode == Mode::Alone && !self.waits_for_replicas() => {
                 self.plain = true;
                 self.set(ttl, patience)
             }
@@ -104,6 +104,10 @@ impl Lock {
             },
             Err(failure) => Err(failure),
         }
+    }
+
+    fn waits_for_replicas(&self) -> bool {
+        self.replicas > Some(0)
     }
 
     fn add_replicas(&self, question: &mut Cmd) {
@@ -145,7 +149,7 @@ impl Lock {
         let mut question = self.said("LOCK.RENEW");
         question.arg(milliseconds(ttl));
         self.add_replicas(&mut question);
-        if self.replicas.is_some() {
+        if self.waits_for_replicas() {
             let reply = self.link.ask(&question, patience);
             return reply.map(|reply| reply == Value::Int(1));
         }

@@ -23,7 +23,7 @@ class Spelling:
         _options.flag("shared", shared)
         _options.whole_number("limit", limit, 1)
         _options.whole_number("max_queue", max_queue, 0)
-        _options.whole_number("replicas", replicas, 1)
+        _options.whole_number("replicas", replicas, 0)
         _options.whole_number("per", per, 1)
         _options.group(fair)
         if shared and limit is not None:

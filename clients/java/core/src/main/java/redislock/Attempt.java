@@ -164,7 +164,7 @@ final class Attempt {
         // Mostly the lock is free, and a connection to wait by is not needed. If others of this process wait it is not.
         // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock. With too few
         // replicas it fails, and a waiter waits for them.
-        tried = mayBlock && isFirst && lock.settings.maxQueue == null && lock.settings.replicas == null && !locks.server.isWaitedFor(lock);
+        tried = mayBlock && isFirst && lock.settings.maxQueue == null && !lock.settings.waitsForReplicas() && !locks.server.isWaitedFor(lock);
         if (mayBlock && !tried) {
             CompletableFuture<Server.Reply> reply = locks.server.acquireBlocking(lock, deadline.atMost(LONGEST_BLOCK));
             if (reply != null) {
