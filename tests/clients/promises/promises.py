@@ -760,6 +760,25 @@ def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
     comes_free(server)
 
 
+@promise(44)
+def a_renewal_that_its_release_overtakes_is_no_loss(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.needs("background")
+    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    renewal, release = worker.proxy.delay(RENEW), worker.proxy.delay_reply_to(RELEASE)
+    eventually(lambda: renewal.hits, "it is not renewed")
+    worker.tell("release", hold)
+    comes_free(server)
+    before = server.calls(RENEW)
+    renewal.arrive.set()
+    eventually(lambda: server.calls(RENEW) > before)
+    eventually(worker.sleeps)
+    release.arrive.set()
+    assert worker.hear() in ("ok", "done") and worker.losses(hold) == 0
+
+
 @promise(45)
 def without_the_module_the_same_replicas_are_waited_for(trial):
     server = trial.server(module=False)

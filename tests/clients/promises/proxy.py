@@ -38,6 +38,10 @@ class Proxy:
         """The next such command does not reach the server before `arrive` is set."""
         return self._fault("delay", names, arrive=threading.Event())
 
+    def delay_reply_to(self, *names):
+        """The next such command reaches the server, and its reply is kept back before `arrive` is set."""
+        return self._fault("keep", names)
+
     def duplicate(self, *names):
         """Each such command reaches the server twice from now on, and the second reply reaches no one."""
         return self._fault("duplicate", names, times=10**9)
@@ -170,7 +174,7 @@ class Pair:
             self.expected.append(fault.reply)
             request = encode("PING")
         else:
-            self.expected.append("lose" if kind == "lose" else "pass")
+            self.expected.append(fault if kind == "keep" else "lose" if kind == "lose" else "pass")
         if kind == "duplicate":
             self.expected.append("drop")
             request *= 2
@@ -185,6 +189,9 @@ class Pair:
                     reply, data = data[:ends], data[ends:]
                     is_message = reply[:1] == b">" and not self._answers(reply)
                     what = "pass" if is_message or not self.expected else self.expected.pop(0)
+                    if isinstance(what, Fault):
+                        what.arrive.wait()
+                        what = "pass"
                     if what == "lose":
                         self.proxy.before_cutting()
                         raise ConnectionError
