@@ -113,7 +113,7 @@ func (s *server) mayBlock() bool {
 
 // alone returns what others don't wait behind: the client itself, unless the reply waits for replicas.
 func (s *server) alone(l *lock) Doer {
-	if l.replicas != nil {
+	if l.waitsForReplicas() {
 		return alone{s.pipeliner}
 	}
 	return s.doer
@@ -125,7 +125,7 @@ const replicasWait = time.Second
 // plain runs a script of those for a server without the module. If replicas are to acknowledge what it wrote, WAIT follows
 // in the same pipeline: over another connection it would wait for nothing.
 func (s *server) plain(ctx context.Context, via Doer, l *lock, script []any) (int64, error) {
-	if l.replicas == nil {
+	if !l.waitsForReplicas() {
 		return s.count(via.Do(ctx, script...))
 	}
 	wait := []any{"WAIT", strconv.FormatInt(*l.replicas, 10), milliseconds(replicasWait)}

@@ -215,6 +215,14 @@ impl<'l> Acquire<'l, '_> {
                     }
                 }
             }
+            // The last poll says how its owner hears of it. The end stays as replicas acknowledge it.
+            State::Pending(_) => {
+                let (ttl, replicas) = (waiter.ttl, waiter.replicas);
+                let terms = Terms { ttl, ..self.request.terms };
+                let tell = self.tell();
+                let request = Request { terms, replicas, ..*self.request };
+                self.locks.waiting.take_over(place, &request, tell);
+            }
             _ => {}
         }
         Acquired::Place(0)

@@ -400,6 +400,17 @@ def a_hold_that_is_not_renewed_is_over_by_the_own_clock(trial):
     eventually(lambda: worker.ask("held", hold) == "no")
 
 
+@promise(24)
+def what_replicas_had_before_its_owner_is_over_no_later(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.proxy.drops_messages = True  # that it is time to poll
+    hold = worker.acquire("market", 8_000, "replicas=1")
+    comes_free(server)
+    assert worker.ask("held", hold) == "no"
+
+
 @promise(25)
 def a_loss_is_found_by_the_next_renewal_and_told_once(trial, module=True):
     server = trial.server(module)
@@ -690,6 +701,10 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     released(worker, hold)
     hold = other.hear().hold()
     assert replica.owner() == server.owner() is not None
+    # The request that waits claims the lock, and no other.
+    assert "lock_replicated_total:2\r" in server.say("INFO", "lock")
+    for sent in worker.proxy.sent + other.proxy.sent:
+        assert sent[0] != ACQUIRE or {"BLOCK", "QUEUE"} & set(sent) and "REPLICAS 1" in " ".join(sent), sent
     assert other.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
     replica.stop()
     # What was renewed before stays held, and what was asked for is not.
@@ -713,7 +728,18 @@ def with_fewer_replicas_there_is_no_hold(trial):
     worker = trial.worker(server)
     too_few(worker.attempt("market", MINUTE, "replicas=2"))
     comes_free(server)
-    assert worker.ask("acquire", "market", MINUTE, "replicas=0").kind == "invalid"
+
+
+@promise(43)
+def with_none_the_server_s_own_number_does_not_count(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    server.say("CONFIG", "SET", "lock.replicas", 1)
+    too_few(worker.attempt("market", MINUTE))
+    hold = worker.acquire("market", MINUTE, "replicas=0")
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and server.say("PTTL", "market") > MINUTE
+    released(worker, hold)
+    comes_free(server)
 
 
 @promise(44)
@@ -734,6 +760,25 @@ def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
     comes_free(server)
 
 
+@promise(44)
+def a_renewal_that_its_release_overtakes_is_no_loss(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.needs("background")
+    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    renewal, release = worker.proxy.delay(RENEW), worker.proxy.delay_reply_to(RELEASE)
+    eventually(lambda: renewal.hits, "it is not renewed")
+    worker.tell("release", hold)
+    comes_free(server)
+    before = server.calls(RENEW)
+    renewal.arrive.set()
+    eventually(lambda: server.calls(RENEW) > before)
+    eventually(worker.sleeps)
+    release.arrive.set()
+    assert worker.hear() in ("ok", "done") and worker.losses(hold) == 0
+
+
 @promise(45)
 def without_the_module_the_same_replicas_are_waited_for(trial):
     server = trial.server(module=False)
@@ -748,6 +793,8 @@ def without_the_module_the_same_replicas_are_waited_for(trial):
     assert worker.ask("held", hold) == "yes"
     too_few(worker.attempt("shop", MINUTE, "replicas=1"))
     comes_free(server, "shop")
+    assert worker.attempt("shop", MINUTE, "replicas=0").kind == "hold"
+    assert ["WAIT", "0"] not in [words[:2] for words in worker.proxy.sent]
     replica.go_on()
     released(worker, hold)
 

@@ -474,6 +474,21 @@ fn a_place_that_asks_for_a_free_lock_waits_for_replicas_too() {
 }
 
 #[test]
+fn a_poll_that_finds_replicas_waited_for_names_the_channel_and_moves_no_end() {
+    let mut server = server_with(1);
+    let silent = Plea { patience: told_on(None, LEASE), ..replicated("ann", 1) };
+    assert_eq!(server.asks(&[LOCK], silent), Ok(Acquired::Place(0)));
+    server.at(1);
+    let longer = told(Plea { ttl: 5000, ..replicated("ann", 1) }, "ch");
+    assert_eq!(server.asks(&[LOCK], longer), Ok(Acquired::Place(0)));
+    server.acknowledges(0);
+    server.at(2);
+    assert_eq!(server.published.len(), 1);
+    assert_eq!(server.holder(), held("ann", 101));
+    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
+}
+
+#[test]
 fn a_place_whose_claim_replicas_don_t_acknowledge_is_passed_by_until_it_polls() {
     let mut server = server_with(1);
     assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
