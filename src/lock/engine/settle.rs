@@ -207,7 +207,7 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.get(other).is_some_and(|queue| queue.fair().is_some()) {
+        if self.locks.waiting.queues.is_fair(other) {
             self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());
