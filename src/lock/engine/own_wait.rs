@@ -128,7 +128,7 @@ impl Acquire<'_, '_> {
         match self.request.patience {
             Patience::Place(lease) => {
                 let place = Place::new(&lease, self.turn.keys.asker(lease.command));
-                (Some(self.turn.now.plus(lease.length)), Tell::Place(Box::new(place)))
+                (Some(self.turn.now.plus(lease.length)), Tell::Place(place))
             }
             Patience::Until(until) => (Some(until), Tell::Client(Reply::Due)),
             Patience::Try | Patience::Forever => (None, Tell::Client(Reply::Due)),

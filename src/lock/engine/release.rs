@@ -26,35 +26,49 @@ impl Locks {
     }
 
     /// Ends this owner's hold, and returns whether there was one that it knew of. Its requests for the lock must have
-    /// been withdrawn; `withdrawn` says whether there were any.
+    /// been withdrawn; `in_time` says whether there were any, or a hold that has been ended already.
     fn release_after(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-        withdrawn: bool,
+        in_time: bool,
     ) -> Result<bool, NotALock> {
-        // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
-        let may_be_undelivered = !self.offers.returns.is_empty();
-        let held = self.holds.open_to_release(turn, name, owner);
-        if let Ok(Some(held)) = held {
-            let told = self.records(turn, name).release(owner, held, may_be_undelivered);
-            self.count_out(name, owner);
-            self.settle_queue(turn, name);
+        let ended = self.end_hold(turn, name, owner);
+        self.settle_queue(turn, name);
+        if let Ok(Some(told)) = ended {
             return Ok(told);
         }
-        self.settle_queue(turn, name);
+        let may_be_undelivered = !self.offers.returns.is_empty();
         let mut records = self.records(turn, name);
         if may_be_undelivered {
             records.forget_undelivered(owner);
         }
-        held?;
+        ended?;
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
-        if !withdrawn && records.record_comeback(owner, LateUse::Release) {
+        if !in_time && records.record_comeback(owner, LateUse::Release) {
             count(&mut records.counts.release_refused, 1);
         }
         Ok(false)
+    }
+
+    /// Ends this owner's hold, if there is one, and returns whether the owner knew of it.
+    #[inline]
+    fn end_hold(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<bool>, NotALock> {
+        // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
+        let may_be_undelivered = !self.offers.returns.is_empty();
+        let Some(held) = self.holds.open_to_release(turn, name, owner)? else {
+            return Ok(None);
+        };
+        let told = self.records(turn, name).release(owner, held, may_be_undelivered);
+        self.count_out(name, owner);
+        Ok(Some(told))
     }
 
     /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
@@ -64,26 +78,33 @@ impl Locks {
         names: &[NameRef<'_>],
         owner: &[u8],
     ) -> Result<usize, NotALock> {
-        let mut withdrawn = vec![false; names.len()];
+        let mut in_time = vec![false; names.len()];
         for &name in names {
             self.meet(turn, name);
         }
-        self.outcomes().withdraw(turn, names, owner, &mut withdrawn);
-        // Settled only now, since a waiter that has moved up may have been withdrawn next.
-        if withdrawn.contains(&true) {
-            self.settle_moved_up(turn);
-        }
+        self.outcomes().withdraw(turn, names, owner, &mut in_time);
         for &name in names {
             if self.holds.is_no_lock(turn, name) {
                 if !self.offers.returns.is_empty() {
                     self.records(turn, name).forget_undelivered(owner);
                 }
+                self.settle_moved_up(turn);
                 return Err(NotALock);
             }
         }
         let mut released = 0_usize;
-        for (&name, withdrawn) in names.iter().zip(withdrawn) {
-            let is_released = self.release_after(turn, name, owner, withdrawn)?;
+        // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
+        // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
+        for (&name, in_time) in names.iter().zip(&mut in_time) {
+            if self.waiting.queues.is_fair(name)
+                && let Some(told) = self.end_hold(turn, name, owner)?
+            {
+                *in_time = true;
+                released = released.saturating_add(told.into());
+            }
+        }
+        for (&name, in_time) in names.iter().zip(in_time) {
+            let is_released = self.release_after(turn, name, owner, in_time)?;
             released = released.saturating_add(is_released.into());
         }
         Ok(released)

@@ -207,7 +207,7 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.get(other).is_some_and(|queue| queue.fair().is_some()) {
+        if self.locks.waiting.queues.is_fair(other) {
             self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());
@@ -254,10 +254,7 @@ impl Settling<'_, '_> {
                     (self.locks.holds.open(self.turn, name, &owner), in_turn)
                 }
             };
-            let at = (name, opened.lock);
-            let in_turn = in_turn && self.locks.has_room_for_group(self.turn, at, &terms);
-            let now = self.turn.now;
-            let found = self.locks.fit((name, opened), (terms.mode, in_turn), now).ok();
+            let found = self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.as_ref().is_some_and(Part::is_upgrade) {
                 self.conclude(ticket, State::NoUpgrade);

@@ -66,7 +66,7 @@ pub enum Tell {
     /// To the client that is blocked, by its reply.
     Client(Reply),
     /// To the owner of this place in the queue, when it retries.
-    Place(Box<Place>),
+    Place(Place),
 }
 
 /// What has become of the reply to a blocked client.
@@ -78,6 +78,8 @@ pub enum Reply {
     /// Its connection has survived the turn of the event loop in which it was sent.
     Heard,
 }
+
+const _: () = assert!(size_of::<Waiter>() == 160, "there may be a million places");
 
 /// An end that never comes.
 pub const FOREVER: Ms = Ms::MAX;
