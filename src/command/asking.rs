@@ -193,7 +193,7 @@ pub fn ask<'w>(
         max_queue: options.max_queue,
         replicas,
     };
-    let asked = call.locks.acquire(&mut call.turn, names, &request);
+    let asked = call.locks.asks(&mut call.turn, names, &request).acquire();
     let outcome = match asked.map_err(|refusal| fault(refusal, options.max_queue, call.caller))? {
         Acquired::Held(fence) => WaitOutcome::Granted { owner, fence },
         Acquired::Busy => WaitOutcome::TimedOut,

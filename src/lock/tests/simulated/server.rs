@@ -340,14 +340,10 @@ impl Server {
         // Users are called like the owners.
         self.keys.asker = plea.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
-        let acquired = self
-            .command(Authority::Writer, locks, |locks, turn| locks.acquire(turn, &names, &request));
-        if let Ok(Acquired::Waiting(ticket)) = acquired {
-            let blocked = Blocked { client: plea.client, answer: None };
-            self.blocked.insert(ticket, blocked);
-        }
-        self.after_a_command();
-        acquired
+        let acquired = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.asks(turn, &names, &request).acquire()
+        });
+        self.blocks(acquired, plea.client)
     }
 
     /// `LOCK.RENEW` or `LOCK.MRENEW` with `REPLICAS`.
@@ -355,14 +351,18 @@ impl Server {
         let request = plea.request();
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let renewed = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.renew_and_wait(turn, &names, &request)
+            locks.asks(turn, &names, &request).renew()
         });
-        if let Ok(Acquired::Waiting(ticket)) = renewed {
-            let blocked = Blocked { client: plea.client, answer: None };
-            self.blocked.insert(ticket, blocked);
+        self.blocks(renewed, plea.client)
+    }
+
+    /// Blocks this client, if it is to wait.
+    fn blocks(&mut self, got: Result<Acquired, Refusal>, client: u64) -> Result<Acquired, Refusal> {
+        if let Ok(Acquired::Waiting(ticket)) = got {
+            self.blocked.insert(ticket, Blocked { client, answer: None });
         }
         self.after_a_command();
-        renewed
+        got
     }
 
     /// One lock, alone, for a new connection.
