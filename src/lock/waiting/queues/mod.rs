@@ -133,7 +133,7 @@ impl Queues {
     pub fn len_of(&self, name: NameRef<'_>, group: Option<Group>) -> usize {
         let queue = self.get(name);
         let Some(group) = group else { return queue.map_or(0, Queue::len) };
-        queue.and_then(Queue::fair).map_or(0, |fair| fair.count_of(group))
+        queue.and_then(Queue::fair).map_or(0, |fair| fair.count_of(group, Ticket::MAX))
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.
