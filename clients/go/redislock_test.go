@@ -461,17 +461,12 @@ type pipelining struct {
 	pipelines []string
 }
 
-func (p *pipelining) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
-	var replies []any
+func (p *pipelining) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
+	var replies []redislock.Reply
 	var names []string
 	for _, args := range commands {
-		reply, err := p.Do(ctx, args...)
-		if refused, ok := err.(redislock.ServerError); ok {
-			reply = refused
-		} else if err != nil {
-			return nil, err
-		}
-		replies, names = append(replies, reply), append(names, args[0].(string))
+		value, err := p.Do(ctx, args...)
+		replies, names = append(replies, redislock.Reply{Value: value, Err: err}), append(names, args[0].(string))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -586,7 +581,7 @@ func TestWithoutTheModuleWaitFollowsInTheSamePipeline(t *testing.T) {
 // inACluster sends one command in a pipeline and no more.
 type inACluster struct{ *pipelining }
 
-func (c inACluster) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+func (c inACluster) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
 	if len(commands) > 1 {
 		return nil, redislock.ErrNoConnection
 	}

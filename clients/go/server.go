@@ -136,15 +136,15 @@ func (s *server) plain(ctx context.Context, via Doer, l *lock, script []any) (in
 	if err != nil {
 		return 0, err
 	}
-	refused, _ := replies[0].(error)
-	count, err := s.count(replies[0], refused)
+	count, err := s.count(replies[0].Value, replies[0].Err)
 	if err != nil || count == 0 {
 		return count, err
 	}
-	if refused, ok := replies[1].(error); ok {
+	acknowledged, err := s.count(replies[1].Value, replies[1].Err)
+	var refused ServerError
+	if errors.As(err, &refused) {
 		return 0, ServerError("NOREPLICAS lock can't wait for replicas: " + refused.Error())
 	}
-	acknowledged, err := integer(replies[1])
 	if err == nil && acknowledged < *l.replicas {
 		err = ServerError(fmt.Sprintf("NOREPLICAS lock was acknowledged by %d of %d replicas within %v", acknowledged, *l.replicas, replicasWait))
 	}

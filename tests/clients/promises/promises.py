@@ -688,6 +688,17 @@ def too_few(reply):
     assert reply.kind == "refused" and "NOREPLICAS" in reply, reply
 
 
+def a_hold_is_what_its_replica_has(worker, hold, server, replica):
+    """The replica stands still then: what was renewed before stays held, and what is asked for is not."""
+    assert replica.owner() == server.owner() is not None
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
+    replica.stop()
+    too_few(worker.ask("renew", hold, 2 * MINUTE))
+    assert worker.ask("held", hold) == "yes"
+    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
+    comes_free(server, "shop")
+
+
 @promise(43)
 def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     server = trial.server()
@@ -700,18 +711,11 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     waits(server, 1)
     released(worker, hold)
     hold = other.hear().hold()
-    assert replica.owner() == server.owner() is not None
     # The request that waits claims the lock, and no other.
     assert "lock_replicated_total:2\r" in server.say("INFO", "lock")
     for sent in worker.proxy.sent + other.proxy.sent:
         assert sent[0] != ACQUIRE or {"BLOCK", "QUEUE"} & set(sent) and "REPLICAS 1" in " ".join(sent), sent
-    assert other.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
-    replica.stop()
-    # What was renewed before stays held, and what was asked for is not.
-    too_few(other.ask("renew", hold, 2 * MINUTE))
-    assert other.ask("held", hold) == "yes"
-    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
-    comes_free(server, "shop")
+    a_hold_is_what_its_replica_has(other, hold, server, replica)
     reply = worker.ask("acquire", "shop", MINUTE, "wait=3000", "replicas=1")
     assert reply.kind in ("refused", "busy"), reply
     comes_free(server, "shop")
@@ -742,13 +746,17 @@ def with_none_the_server_s_own_number_does_not_count(trial):
     comes_free(server)
 
 
-@promise(44)
-def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
+def renewed_in_the_background(trial):
     server = trial.server()
     trial.server(master=server)
     worker = trial.worker(server)
     worker.needs("background")
-    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    return server, worker, worker.acquire("market", 6_000, "renew", "replicas=1")
+
+
+@promise(44)
+def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
+    server, worker, hold = renewed_in_the_background(trial)
     for _ in range(2):
         renewal = worker.proxy.delay(RENEW)
         eventually(lambda: renewal.hits, "it is not renewed")
@@ -762,11 +770,7 @@ def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
 
 @promise(44)
 def a_renewal_that_its_release_overtakes_is_no_loss(trial):
-    server = trial.server()
-    trial.server(master=server)
-    worker = trial.worker(server)
-    worker.needs("background")
-    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    server, worker, hold = renewed_in_the_background(trial)
     renewal, release = worker.proxy.delay(RENEW), worker.proxy.delay_reply_to(RELEASE)
     eventually(lambda: renewal.hits, "it is not renewed")
     worker.tell("release", hold)
@@ -785,14 +789,8 @@ def without_the_module_the_same_replicas_are_waited_for(trial):
     replica = trial.server(module=False, master=server)
     worker = trial.worker(server)
     hold = worker.acquire("market", MINUTE, "replicas=1")
-    assert replica.owner() == server.owner() is not None
     assert ["WAIT", "1"] in [words[:2] for words in worker.proxy.sent]
-    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
-    replica.stop()
-    too_few(worker.ask("renew", hold, 2 * MINUTE))
-    assert worker.ask("held", hold) == "yes"
-    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
-    comes_free(server, "shop")
+    a_hold_is_what_its_replica_has(worker, hold, server, replica)
     assert worker.attempt("shop", MINUTE, "replicas=0").kind == "hold"
     assert ["WAIT", "0"] not in [words[:2] for words in worker.proxy.sent]
     replica.go_on()
