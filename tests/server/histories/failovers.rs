@@ -150,12 +150,13 @@ impl Scene {
     fn play(self, round: usize) -> Loss {
         let cast = Cast::of(self);
         let (master, heir) = (cast.server(0), cast.server(1 + self.promoted));
-        // Sentinels take their time, and what they find lost must still be relied on then.
-        let ttl: Micros = if self.way == Way::Sentinels { 15 * TTL } else { TTL };
+        // What is lost must still be relied on when the replica has taken over.
+        let ttl: Micros = if self.way == Way::Sentinels { 10 * TTL } else { TTL };
         let stage = Stage::new(master.address(), Care::Replicas(self.replicas), ttl);
         let seed = u64::try_from(round).unwrap() * 1000;
-        count(stage, seed, heir, self.way == Way::CutOff, || {
+        count(stage, seed, heir, self.way == Way::CutOff, |stage| {
             cast.stand_still(self);
+            stage.fail();
             cast.fail_over(self);
         })
     }

@@ -89,6 +89,8 @@ pub(super) struct Stage {
     began: Instant,
     addresses: Mutex<Vec<SocketAddr>>,
     is_over: AtomicBool,
+    /// The old master's time is up.
+    is_failing: AtomicBool,
     numbers: AtomicU64,
     reliances: Mutex<Vec<Reliance>>,
     care: Care,
@@ -103,12 +105,18 @@ impl Stage {
             began: Instant::now(),
             addresses: Mutex::new(vec![old]),
             is_over: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
             reliances: Mutex::default(),
             care,
             ttl,
             old,
         }
+    }
+
+    /// The old master goes, or is about to hand over.
+    pub fn fail(&self) {
+        self.is_failing.store(true, Ordering::Relaxed);
     }
 
     fn now(&self) -> Micros {
@@ -165,24 +173,28 @@ impl Stage {
             all.push(reliance);
             all.len() - 1
         };
-        // Few hold it to its end.
-        let mut work = || {
-            let ms = chance.below(60) * chance.below(5) * self.ttl / TTL;
-            thread::sleep(Duration::from_millis(ms));
-        };
-        work();
+        self.use_it(client.address(), index, chance);
         if replicas > 0 {
             let start = self.now();
             let renew = args!["LOCK.RENEW", key, owner, ttl, "REPLICAS", replicas];
             if client.try_run(&renew)? == 1 {
                 self.reliances.lock().unwrap()[index].until = start + self.ttl - TOLERANCE;
-                work();
+                self.use_it(client.address(), index, chance);
             }
         }
         let now = self.now();
         let until = &mut self.reliances.lock().unwrap()[index].until;
         *until = now.min(*until);
         client.try_run(&release).map(drop)
+    }
+
+    /// Few hold a lock to its end, but for those whom a failover finds at work.
+    fn use_it(&self, server: SocketAddr, index: usize, chance: &mut Chance) {
+        thread::sleep(Duration::from_millis(chance.below(60) * chance.below(5)));
+        let until = self.reliances.lock().unwrap()[index].until;
+        while self.is_failing.load(Ordering::Relaxed) && server == self.old && self.now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn replicas_of(&self, client: &Client) -> usize {
@@ -225,9 +237,10 @@ fn take_over(care: Care, quarantine: bool, end: End, seed: u64) -> Loss {
     }
     let stage = Stage::new(master.address(), care, TTL);
     let lives_on = end == End::IsCutOff;
-    count(stage, seed, &replica, lives_on, || {
+    count(stage, seed, &replica, lives_on, |stage| {
         link.forget_all();
         thread::sleep(STANDSTILL);
+        stage.fail();
         if !lives_on {
             master.kill_9();
         }
@@ -243,7 +256,7 @@ pub(super) fn count(
     seed: u64,
     new: &Server,
     lives_on: bool,
-    take_over: impl FnOnce(),
+    take_over: impl FnOnce(&Stage),
 ) -> Loss {
     let mut loss = Loss { takeovers: 1, ..Loss::default() };
     thread::scope(|scope| {
@@ -253,13 +266,13 @@ pub(super) fn count(
         }
         let finish = Finish(&stage);
         thread::sleep(Duration::from_millis(250));
-        take_over();
+        take_over(&stage);
         let taken_over = stage.now();
         ask_for_those(&stage, new, &mut loss);
         *stage.addresses.lock().unwrap() =
             if lives_on { vec![new.address(), stage.old] } else { vec![new.address()] };
         // Until all that the old master has granted must be over, and longer than any quarantine.
-        thread::sleep(Duration::from_micros(2 * stage.ttl));
+        thread::sleep(Duration::from_micros(stage.ttl + TTL));
         let all = stage.reliances.lock().unwrap();
         let is_late = |held: &&Reliance| held.server == stage.old && held.asked > taken_over;
         loss.late = all.iter().filter(is_late).count();
