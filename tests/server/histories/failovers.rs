@@ -3,8 +3,10 @@
 //!
 //! With `LOCK_SOAK_SECONDS` each way to fail over goes on for so long, and prints what was counted.
 
-use super::history::Micros;
+use super::aftermath::assert_all_is_well_at;
+use super::history::{Kind, Micros};
 use super::loss::{Care, Loss, STANDSTILL, Stage, TTL, count, measure};
+use super::run::{Plan, run};
 use crate::support::*;
 use std::thread;
 
@@ -205,6 +207,39 @@ fn what_both_replicas_have_acknowledged_whichever_takes_the_slots_over_has() {
 #[test]
 fn a_master_that_is_cut_off_from_one_replica_of_two_grants_nothing_more() {
     nothing_is_lost(Way::CutOff);
+}
+
+/// Clients use all commands but places, and both judges read what came of it.
+#[test]
+fn no_two_hold_a_lock_over_a_failover_that_both_replicas_have_acknowledged() {
+    for way in [Way::Killed, Way::HandsOver, Way::Takeover] {
+        let scene = Scene { way, replicas: 2, still: Still::Promoted, promoted: 0 };
+        let cast = Cast::of(scene);
+        let (master, heir) = (cast.server(0), cast.server(1));
+        cmd!(master.client(), "CONFIG", "SET", "lock.replicas", scene.replicas);
+        let plan = Plan {
+            // Whose grant is broken while it waits gets nil before its time is up.
+            has_operator: false,
+            // A place whose grant waits is told that it is next, after its number was drawn.
+            queueing: 0,
+            places: 0,
+            ends_are_prompt: false,
+            ..Plan::default()
+        };
+        run(master.address(), plan, |stage, _| {
+            stage.let_work(700);
+            cast.stand_still(scene);
+            stage.tell(Kind::Acknowledged, || {
+                cast.fail_over(scene);
+                stage.move_to(heir.address());
+            });
+            stage.let_work(400);
+            while stage.goes_on() {
+                stage.let_work(50);
+            }
+        });
+        assert_all_is_well_at(heir);
+    }
 }
 
 #[test]
