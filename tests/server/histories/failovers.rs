@@ -185,27 +185,27 @@ fn nothing_is_lost(way: Way) {
 }
 
 #[test]
-fn what_both_replicas_have_acknowledged_whichever_takes_over_from_a_killed_master_has() {
+fn a_replica_promoted_after_a_kill_has_what_both_acknowledged() {
     nothing_is_lost(Way::Killed);
 }
 
 #[test]
-fn what_both_replicas_have_acknowledged_whichever_a_master_hands_over_to_has() {
+fn a_replica_that_its_master_hands_over_to_has_what_both_acknowledged() {
     nothing_is_lost(Way::HandsOver);
 }
 
 #[test]
-fn what_both_replicas_have_acknowledged_whichever_the_sentinels_promote_has() {
+fn a_replica_that_sentinels_promote_has_what_both_acknowledged() {
     nothing_is_lost(Way::Sentinels);
 }
 
 #[test]
-fn what_both_replicas_have_acknowledged_whichever_takes_the_slots_over_has() {
+fn a_replica_that_takes_the_slots_over_has_what_both_acknowledged() {
     nothing_is_lost(Way::Takeover);
 }
 
 #[test]
-fn a_master_that_is_cut_off_from_one_replica_of_two_grants_nothing_more() {
+fn a_master_that_loses_one_of_two_replicas_to_a_split_grants_nothing_more() {
     nothing_is_lost(Way::CutOff);
 }
 
@@ -243,7 +243,7 @@ fn no_two_hold_a_lock_over_a_failover_that_both_replicas_have_acknowledged() {
 }
 
 #[test]
-fn of_two_replicas_the_one_that_has_acknowledged_alone_has_each_grant() {
+fn of_two_replicas_the_only_one_that_acknowledged_has_each_grant() {
     for way in [Way::Killed, Way::HandsOver] {
         let loss = failovers(way, 1, &[Still::Other], 1);
         assert!(loss.is_none(), "{way:?}: {loss}");
@@ -252,7 +252,7 @@ fn of_two_replicas_the_one_that_has_acknowledged_alone_has_each_grant() {
 
 /// That is not promised; and it shows that the others would see a loss.
 #[test]
-fn a_replica_that_has_not_acknowledged_lacks_what_the_other_has() {
+fn a_replica_that_did_not_acknowledge_lacks_what_the_other_has() {
     let lost = |replicas| failovers(Way::Killed, replicas, &[Still::Promoted], 1).lost > 0;
     assert!((0..20).any(|_| lost(1)), "nothing is lost");
 }
