@@ -11,6 +11,7 @@ mod answers;
 mod checker;
 mod clients;
 mod exclusion;
+mod failovers;
 mod faults;
 mod guarded;
 pub mod history;

@@ -1,7 +1,6 @@
 //! `REPLICAS n`: an owner hears of its grant when n replicas have it.
 
 use crate::support::*;
-use std::thread;
 
 /// A short time to wait for replicas that don't answer.
 const SHORT: u64 = 200;
@@ -146,6 +145,46 @@ fn a_client_that_dies_before_its_replica_answers_leaves_nothing() {
 }
 
 #[test]
+fn a_lock_that_goes_while_its_grant_waits_for_replicas_goes_to_the_next() {
+    let (master, replicas) = with_replicas(1);
+    let mut client = master.client();
+    replicas[0].pause();
+    for goes in
+        ["LOCK.BREAK k", "DEL k", "SET k x PX 1", "PEXPIRE k 1", "RENAME k other", "FLUSHALL"]
+    {
+        let mut waits = master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 1]);
+        let mut next = master.waiter_for("k", "b");
+        let answer = client.run(&words(goes));
+        assert!(!answer.is_error(""), "{goes}: {answer:?}");
+        assert_eq!(waits.answer(), Value::Nil, "{goes}");
+        next.answer().fence();
+        client.release("k", "b");
+    }
+    replicas[0].resume();
+}
+
+#[test]
+fn a_replica_that_joins_or_returns_while_a_grant_waits_acknowledges_it_when_it_has_it() {
+    let (master, replicas) = with_replicas(1);
+    let old = &replicas[0];
+    old.pause();
+    let waits = |key| master.waiter(&args!["LOCK.ACQUIRE", key, "a", LONG, "REPLICAS", 1]);
+    let mut first = waits("k");
+    // It is not asked whether it is in sync.
+    let joins = Setup::new().replica_of(&master).start();
+    first.answer().fence();
+    assert_eq!(cmd!(joins.client(), "GET", "k"), "a");
+    joins.pause();
+    let mut second = waits("l");
+    old.kill_9();
+    assert!(second.no_answer_yet());
+    old.restart();
+    second.answer().fence();
+    assert_eq!(cmd!(old.client(), "GET", "l"), "a");
+    joins.resume();
+}
+
+#[test]
 fn a_retry_by_another_connection_joins_the_grant() {
     let (master, replicas) = with_replicas(1);
     replicas[0].pause();
@@ -205,41 +244,6 @@ fn a_renewal_that_returns_1_is_on_the_replica_and_one_that_does_not_changes_noth
     assert!(client.run(&ask).is_error("NOREPLICAS lock was not acknowledged"));
     client.assert_ttl("k", LONG);
     replicas[0].resume();
-}
-
-#[test]
-fn whichever_replica_is_promoted_has_each_grant_that_an_owner_got() {
-    for round in 0..8 {
-        let (master, replicas) = with_replicas(2);
-        let address = master.address();
-        let acquire = |number: usize| {
-            let (mut client, mut keys) = (Client::connect(address), Vec::new());
-            loop {
-                let key = format!("k{number}-{}", keys.len());
-                let ask = args!["LOCK.ACQUIRE", &key, "o", LONG, "REPLICAS", 2];
-                match client.try_run(&ask) {
-                    Ok(Value::Int(_)) => keys.push(key),
-                    Ok(other) => panic!("{other:?}"),
-                    Err(_) => return keys,
-                }
-            }
-        };
-        let keys: Vec<String> = thread::scope(|scope| {
-            let clients: Vec<_> =
-                (0..4).map(|number| scope.spawn(move || acquire(number))).collect();
-            eventually("grants are made", || {
-                master.info("lock_replicated_total").parse::<usize>().unwrap() > 20 * (round + 1)
-            });
-            master.kill_9();
-            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-        });
-        let promoted = &replicas[round % 2];
-        promoted.promote();
-        let mut there = promoted.client();
-        for key in &keys {
-            assert_eq!(cmd!(there, "GET", key), "o", "{key} of {}", keys.len());
-        }
-    }
 }
 
 #[test]

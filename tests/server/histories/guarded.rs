@@ -1,7 +1,7 @@
 //! A guarded write lands only within its owner's hold.
 
 use super::checker::{Fault, fault};
-use super::history::{Action, Answer, Call, Kind, Mode, Written};
+use super::history::{Action, Answer, Call, Event, Kind, Mode, Written};
 use super::index::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
 fn told(index: &Index<'_>, faults: &mut Vec<Fault>) {
     let history = index.history;
     let landed: BTreeSet<_> = history.written.iter().map(|written| written.mark).collect();
-    let is_lasting = |kind: Kind| !matches!(kind, Kind::Flush | Kind::Failover | Kind::Quarantined);
-    let all_last = history.events.iter().all(|event| is_lasting(event.kind));
+    let is_lasting = |event: &Event| event.kind != Kind::Flush && !event.takes_over();
+    let all_last = history.events.iter().all(is_lasting);
     for call in &history.calls {
         let Action::Guard { mark, .. } = call.action else {
             continue;

@@ -176,6 +176,8 @@ pub enum Kind {
     Failover,
     /// The same, and it lets no new owner come to hold a lock before whatever was lost is over.
     Quarantined,
+    /// The same, and it has missed nothing of what clients know that they hold: replicas have acknowledged that.
+    Acknowledged,
     /// Holds stay, but which number belongs to which is forgotten: a restart, a reload.
     Forgotten,
     /// The same, and holds last longer by as much as their way to another server took.
@@ -204,7 +206,7 @@ impl Event {
 
     /// Whether another server may have missed some of what was done before this.
     pub fn takes_over(&self) -> bool {
-        matches!(self.kind, Kind::Failover | Kind::Quarantined)
+        matches!(self.kind, Kind::Failover | Kind::Quarantined | Kind::Acknowledged)
     }
 
     /// Whether any of it may have been between these two moments.

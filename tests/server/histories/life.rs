@@ -89,7 +89,7 @@ impl Life<'_> {
     /// The earliest moment at which this event may end what the call tells of.
     fn may_cut(&self, event: &Event, told: &Call) -> Option<Micros> {
         let cuts = match event.kind {
-            Kind::Forgotten | Kind::Moved => false,
+            Kind::Forgotten | Kind::Moved | Kind::Acknowledged => false,
             Kind::Flush | Kind::Failover | Kind::Quarantined => event.to > told.start,
             Kind::Break { .. } => event.to > told.start && self.may_have_asked_by(event.to),
         };
@@ -243,7 +243,7 @@ impl Life<'_> {
                 Kind::Flush => event.from >= grant.end && event.to <= call.start,
                 // Asked for again in its last moments, a hold is the same.
                 Kind::Break { .. } => event.from >= self.first_end(grant) && event.to <= call.start,
-                Kind::Failover | Kind::Quarantined | Kind::Forgotten | Kind::Moved => false,
+                _ => false,
             })
     }
 

@@ -435,6 +435,22 @@ fn a_failover_may_lose_grants_and_releases() {
 }
 
 #[test]
+fn what_replicas_have_acknowledged_is_there_after_a_failover() {
+    let history = |answer, time| {
+        let mut history = of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", CHECK, (35, 36), answer),
+            call("b", ask(Exclusive, 100), time, Int(2)),
+        ]);
+        history.events.push(event(Kind::Acknowledged, (20, 30)));
+        history
+    };
+    assert_good(&history(Int(64), (110, 111)));
+    assert_breaks(Rule::Alone, &history(Int(64), (50, 51)));
+    assert_breaks_in_our_eyes(Rule::HeldIsHeld, &history(Nil, (110, 111)));
+}
+
+#[test]
 fn two_holders_after_a_failover_are_refused() {
     let mut history = of(vec![
         call("a", ask(Exclusive, 100), (40, 41), Int(1)),

@@ -36,6 +36,7 @@ pub struct Stage {
     pub queueing: u64,
     pub claim_time: Option<Micros>,
     pub is_kept_up: bool,
+    pub has_operator: bool,
 }
 
 /// What shows that a run was one.
@@ -68,6 +69,7 @@ impl Stage {
             queueing: plan.queueing,
             claim_time: plan.claim_time,
             is_kept_up: plan.is_kept_up,
+            has_operator: plan.has_operator,
         }
     }
 
@@ -175,6 +177,8 @@ pub struct Plan {
     /// keeps those back who would ask, all places outlive that, and one that has left has its turn again
     /// and again.
     pub is_kept_up: bool,
+    /// Locks are broken now and then.
+    pub has_operator: bool,
     /// So many times at least a client is told its place, or the run was none.
     pub places: usize,
     /// So many calls at least have no answer.
@@ -194,6 +198,7 @@ impl Default for Plan {
             queueing: 30,
             claim_time: None,
             is_kept_up: false,
+            has_operator: true,
             places: 10,
             unknown: 0,
             refused: 0,

@@ -40,7 +40,7 @@ impl Sentinels {
         let sentinels = Sentinels { all };
         for sentinel in &sentinels.all {
             let mut client = sentinel.client();
-            eventually("the sentinels are ready to take over", || {
+            let is_ready = || {
                 let quorum = cmd!(client, "SENTINEL", "CKQUORUM", NAME);
                 let replicas = cmd!(client, "SENTINEL", "REPLICAS", NAME);
                 let is_well = |replica: &super::Value| {
@@ -50,7 +50,8 @@ impl Sentinels {
                     && quorum.text().starts_with("OK 3 ")
                     && replicas.items().len() >= count
                     && replicas.items().iter().all(is_well)
-            });
+            };
+            patiently("the sentinels are ready to take over", is_ready);
         }
         sentinels
     }
@@ -68,15 +69,19 @@ impl Sentinels {
         let port = server.port().to_string();
         for sentinel in &self.all {
             let mut client = sentinel.client();
-            let mut name_it = || {
+            patiently("the sentinels name the new master", || {
                 let address = cmd!(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME);
-                (address[1] == port).then_some(())
-            };
-            // One that a busy machine has held up for seconds does nothing for half a minute.
-            let named = (0..3).find_map(|_| in_time(&mut name_it));
-            named.expect("the sentinels name the new master");
+                address[1] == port
+            });
         }
     }
+}
+
+/// A Sentinel that a busy machine has held up for seconds does nothing for half a minute.
+#[track_caller]
+fn patiently(what: &str, mut holds: impl FnMut() -> bool) {
+    let done = (0..3).find_map(|_| in_time(|| holds().then_some(())));
+    done.expect(what);
 }
 
 impl Sentinel {

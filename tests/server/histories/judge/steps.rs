@@ -105,7 +105,7 @@ impl OfOne<'_> {
                 by: end - start,
                 placed: self.owners(|call| call.tells_of_a_place() && call.start < end),
             },
-            Kind::Failover | Kind::Quarantined => {
+            Kind::Failover | Kind::Quarantined | Kind::Acknowledged => {
                 let owners = self.owners(|call| call.is_acquire() && call.start < end);
                 let lengths = self.calls.iter().filter_map(|call| match call.action {
                     Action::Acquire { wait: Wait::Queue { lease, .. }, ttl, .. } => {
@@ -117,7 +117,7 @@ impl OfOne<'_> {
                 Deed::TakenOver {
                     owners,
                     longest: lengths.max().unwrap_or(0),
-                    quarantine: event.kind == Kind::Quarantined,
+                    quarantine: event.kind != Kind::Failover,
                 }
             }
         };
