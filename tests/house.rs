@@ -29,10 +29,10 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_725), ("src", 19_800)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 11_750), ("src", 19_820)];
 
 /// How many methods a type of the core may have.
-const MOST_METHODS: usize = 63;
+const MOST_METHODS: usize = 61;
 
 /// Entries that call nothing which could panic.
 const HARMLESS: [&str; 1] = ["never_ready"];

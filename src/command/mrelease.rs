@@ -21,7 +21,7 @@ impl Command for Mrelease {
         let names = lock_names(call, false)?;
         let owner = call.words.owner()?;
         call.words.end()?;
-        let released = call.locks.release_all(&mut call.turn, &names, owner)?;
+        let released = call.locks.releases(&mut call.turn, owner).all(&names)?;
         Ok(Outcome::Reply(Reply::number(released)))
     }
 }

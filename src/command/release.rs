@@ -19,7 +19,7 @@ impl Command for Release {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let owner = call.words.owner()?;
-        let released = call.locks.release(&mut call.turn, name, owner)?;
+        let released = call.locks.releases(&mut call.turn, owner).one(name)?;
         Ok(Outcome::Reply(Reply::yes_or_no(released)))
     }
 }

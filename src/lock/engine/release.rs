@@ -11,43 +11,50 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
+/// `LOCK.RELEASE` or `LOCK.MRELEASE` of an owner, and what it may change.
+pub struct Release<'l, 'k> {
+    locks: &'l mut Locks,
+    turn: &'l mut Turn<'k>,
+    owner: &'l [u8],
+}
+
 impl Locks {
+    #[inline]
+    pub fn releases<'l, 'k>(
+        &'l mut self,
+        turn: &'l mut Turn<'k>,
+        owner: &'l [u8],
+    ) -> Release<'l, 'k> {
+        Release { locks: self, turn, owner }
+    }
+}
+
+impl Release<'_, '_> {
     /// `LOCK.RELEASE`: ends this owner's hold, and returns whether there was one.
-    pub fn release(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<bool, NotALock> {
+    pub fn one(&mut self, name: NameRef<'_>) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
-        self.meet(turn, name);
-        self.outcomes().withdraw(turn, &[name], owner, &mut withdrawn);
-        self.release_after(turn, name, owner, withdrawn == [true])
+        self.locks.meet(self.turn, name);
+        self.locks.outcomes().withdraw(self.turn, &[name], self.owner, &mut withdrawn);
+        self.release_after(name, withdrawn == [true])
     }
 
     /// Ends this owner's hold, and returns whether there was one that it knew of. Its requests for the lock must have
     /// been withdrawn; `in_time` says whether there were any, or a hold that has been ended already.
-    fn release_after(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        in_time: bool,
-    ) -> Result<bool, NotALock> {
-        let ended = self.end_hold(turn, name, owner);
-        self.settle_queue(turn, name);
+    fn release_after(&mut self, name: NameRef<'_>, in_time: bool) -> Result<bool, NotALock> {
+        let ended = self.end_hold(name);
+        self.locks.settle_queue(self.turn, name);
         if let Ok(Some(told)) = ended {
             return Ok(told);
         }
-        let may_be_undelivered = !self.offers.returns.is_empty();
-        let mut records = self.records(turn, name);
+        let may_be_undelivered = !self.locks.offers.returns.is_empty();
+        let mut records = self.locks.records(self.turn, name);
         if may_be_undelivered {
-            records.forget_undelivered(owner);
+            records.forget_undelivered(self.owner);
         }
         ended?;
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
-        if !in_time && records.record_comeback(owner, LateUse::Release) {
+        if !in_time && records.record_comeback(self.owner, LateUse::Release) {
             count(&mut records.counts.release_refused, 1);
         }
         Ok(false)
@@ -55,40 +62,31 @@ impl Locks {
 
     /// Ends this owner's hold, if there is one, and returns whether the owner knew of it.
     #[inline]
-    fn end_hold(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<Option<bool>, NotALock> {
+    fn end_hold(&mut self, name: NameRef<'_>) -> Result<Option<bool>, NotALock> {
         // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
-        let may_be_undelivered = !self.offers.returns.is_empty();
-        let Some(held) = self.holds.open_to_release(turn, name, owner)? else {
+        let may_be_undelivered = !self.locks.offers.returns.is_empty();
+        let Some(held) = self.locks.holds.open_to_release(self.turn, name, self.owner)? else {
             return Ok(None);
         };
-        let told = self.records(turn, name).release(owner, held, may_be_undelivered);
-        self.count_out(name, owner);
+        let told =
+            self.locks.records(self.turn, name).release(self.owner, held, may_be_undelivered);
+        self.locks.count_out(name, self.owner);
         Ok(Some(told))
     }
 
     /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
-    pub fn release_all(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        owner: &[u8],
-    ) -> Result<usize, NotALock> {
+    pub fn all(&mut self, names: &[NameRef<'_>]) -> Result<usize, NotALock> {
         let mut in_time = vec![false; names.len()];
         for &name in names {
-            self.meet(turn, name);
+            self.locks.meet(self.turn, name);
         }
-        self.outcomes().withdraw(turn, names, owner, &mut in_time);
+        self.locks.outcomes().withdraw(self.turn, names, self.owner, &mut in_time);
         for &name in names {
-            if self.holds.is_no_lock(turn, name) {
-                if !self.offers.returns.is_empty() {
-                    self.records(turn, name).forget_undelivered(owner);
+            if self.locks.holds.is_no_lock(self.turn, name) {
+                if !self.locks.offers.returns.is_empty() {
+                    self.locks.records(self.turn, name).forget_undelivered(self.owner);
                 }
-                self.settle_moved_up(turn);
+                self.locks.settle_moved_up(self.turn);
                 return Err(NotALock);
             }
         }
@@ -96,15 +94,15 @@ impl Locks {
         // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
         // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
         for (&name, in_time) in names.iter().zip(&mut in_time) {
-            if self.waiting.queues.is_fair(name)
-                && let Some(told) = self.end_hold(turn, name, owner)?
+            if self.locks.waiting.queues.is_fair(name)
+                && let Some(told) = self.end_hold(name)?
             {
                 *in_time = true;
                 released = released.saturating_add(told.into());
             }
         }
         for (&name, in_time) in names.iter().zip(in_time) {
-            let is_released = self.release_after(turn, name, owner, in_time)?;
+            let is_released = self.release_after(name, in_time)?;
             released = released.saturating_add(is_released.into());
         }
         Ok(released)

@@ -386,7 +386,7 @@ impl Server {
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
         let before = self.locks.counts().released;
         let released = self.command(Authority::Writer, &[lock], |locks, turn| {
-            locks.release(turn, name(lock), owner.as_bytes())
+            locks.releases(turn, owner.as_bytes()).one(name(lock))
         });
         self.has_counted(before, usize::from(released == Ok(true)));
         self.after_a_command();
@@ -405,7 +405,7 @@ impl Server {
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let before = self.locks.counts().released;
         let released = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.release_all(turn, &names, owner.as_bytes())
+            locks.releases(turn, owner.as_bytes()).all(&names)
         });
         self.has_counted(before, *released.as_ref().unwrap_or(&0));
         self.after_a_command();
