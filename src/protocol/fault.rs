@@ -83,7 +83,7 @@ pub enum Fault {
     #[error("REPLACED a later request of this owner has taken over this wait")]
     Replaced,
     /// So many replicas are to acknowledge it, and fewer are connected: so many.
-    #[error("NOREPLICAS lock needs {0} replicas, and {1} are connected")]
+    #[error("NOREPLICAS lock needs {0} replicas; connected: {1}")]
     FewReplicas(u8, usize),
     #[error("NOREPLICAS lock was not acknowledged by {0} replicas in time (lock.replica-timeout)")]
     NotReplicated(u8),

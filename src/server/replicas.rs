@@ -68,8 +68,8 @@ impl Replicas {
         let connected = self.connected(now);
         if u64::try_from(connected).is_ok_and(|connected| connected < wanted) {
             context::log_warning(&format!(
-                "lock.replicas is {wanted}, and {connected} replicas are connected: without more of them no lock \
-                 is granted or renewed"
+                "lock.replicas is {wanted}, connected replicas: {connected}. Without more of them no lock is \
+                 granted or renewed"
             ));
         }
     }

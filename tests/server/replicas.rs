@@ -55,10 +55,10 @@ fn with_too_few_replicas_nothing_is_written_and_who_waits_waits_on() {
     let asks = |options: &str| words(&format!("LOCK.ACQUIRE k a {LONG} {options}"));
     assert_eq!(
         client.run(&asks("REPLICAS 2")),
-        Value::Error("NOREPLICAS lock needs 2 replicas, and 1 are connected".into())
+        Value::Error("NOREPLICAS lock needs 2 replicas; connected: 1".into())
     );
     cmd!(client, "CONFIG", "SET", "lock.replicas", 2);
-    let warning = "lock.replicas is 2, and 1 replicas are connected";
+    let warning = "lock.replicas is 2, connected replicas: 1";
     assert!(master.log().contains(warning), "{}", master.log());
     assert!(client.run(&asks("")).is_error("NOREPLICAS lock"));
     assert_eq!(cmd!(client, "EXISTS", "k"), 0);

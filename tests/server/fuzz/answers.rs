@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-const FAMILIES: [&str; 18] = [
+const FAMILIES: [&str; 19] = [
     "ERR",
     "WRONGTYPE",
     "NOTOWNER",
@@ -21,6 +21,7 @@ const FAMILIES: [&str; 18] = [
     "NOAUTH",
     "CROSSSLOT",
     "NOSCRIPT",
+    "NOREPLICAS",
 ];
 
 /// The first error in the answer that should not have been given.
