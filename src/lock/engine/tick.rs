@@ -110,7 +110,11 @@ impl Locks {
                     continue;
                 }
                 Due::Settle(name) => self.waiting.queues.contains(name.borrow()),
-                Due::Write(_, name) => self.holds.is_missing(name.borrow()),
+                // Its hold may have ended, or its key have been written, and then the next waiter may be granted it.
+                Due::Write(_, name) => {
+                    let name = name.borrow();
+                    self.holds.is_missing(name) || self.waiting.queues.contains(name)
+                }
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {

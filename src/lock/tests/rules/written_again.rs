@@ -205,3 +205,23 @@ fn with_less_than_two_milliseconds_left_nothing_is_written() {
         assert_eq!(server.keys.get(LOCK).is_some(), is_back, "{at}");
     }
 }
+
+#[test]
+fn when_a_key_that_went_too_early_was_to_be_written_again_nothing_is_granted_in_a_pause() {
+    let mut server = server();
+    let all = [OTHER, THIRD, LOCK];
+    server.takes(&all, Plea { ttl: 19, ..alone("ann") });
+    let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
+    server.keys.closed.insert(LOCK);
+    server.at(3);
+    server.queues(&[OTHER, THIRD], alone("cid"));
+    server.step(50);
+    server.at(20);
+    server.keys.paused = true;
+    server.keys.closed.clear();
+    server.at(60);
+    assert_eq!(server.happened().offences, [""; 0]);
+    server.keys.paused = false;
+    server.at(300);
+    assert!(server.was_granted(ben).is_some());
+}
