@@ -256,7 +256,7 @@ it("a loss that is not listened to is a warning, and does not end the process", 
     const client = new (require("ioredis"))(${server.port});
     const { Mutex } = require("redis-lock-module");
     (async () => {
-      const hold = await new Mutex(client, "market", { lockTimeout: 300 }).acquire();
+      const hold = await new Mutex(client, "market", { lockTimeout: 10_000, refreshInterval: 50 }).acquire();
       await client.call("LOCK.BREAK", "mutex:market");
       await new Promise((resolve) => hold.lost.addEventListener("abort", resolve));
       setTimeout(() => process.exit(7), 50);

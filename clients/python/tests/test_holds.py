@@ -415,6 +415,20 @@ def test_a_crowd_of_threads_is_told_whose_turn_it_is(watcher, connect):
     assert inside.most == 1 and time.monotonic() - began < 30 and watcher.info() is None
 
 
+async def test_a_crowd_polls_in_the_order_in_which_it_came(watcher, aconnect):
+    lock, order = AsyncLock(aconnect(max_connections=8), "market", timeout=10), []
+
+    async def polls(number):
+        async def question():
+            order.append(number)
+            await asyncio.sleep(0)
+
+        await lock._link.ask_in_turn(lock._request(None, None, None, None), question)
+
+    await asyncio.wait_for(asyncio.gather(*(polls(number) for number in range(100))), 20)
+    assert order == list(range(100))
+
+
 async def test_a_crowd_of_tasks_is_told_whose_turn_it_is(watcher, aconnect):
     client, inside = aconnect(max_connections=100), Inside()
 

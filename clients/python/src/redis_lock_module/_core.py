@@ -196,8 +196,7 @@ class Core:
                 request.woken.clear()
                 if request.given_up:
                     request.woken.set()
-                asked, left_before, request.left = time.monotonic(), request.left, True
-                since = since or asked
+                left_before, request.left = request.left, True
                 try:
                     reply = await link.ask_in_turn(request, lambda: link.ask(words))
                 except ConnectionError as error:
@@ -215,8 +214,8 @@ class Core:
                         continue
                     raise
                 if reply and reply > 0:
-                    return Grant(since if self.spelling.replicas else asked, reply)
-                since = asked if reply else since
+                    return Grant(since if since and self.spelling.replicas else request.asked, reply)
+                since = request.asked if reply else since
                 if request.is_over():
                     if request.left:
                         await link.ask(self.spelling.release(request.owner))

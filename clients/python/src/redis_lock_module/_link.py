@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _TIMES = 5  # so often something is said at most, where there is no reply
 _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
+_WITHOUT_ROOM = 1.0  # so long one waits for its turn without a look, in seconds: an interrupt may have kept it from being woken
 _CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
 
 
@@ -197,13 +198,19 @@ class Link:
 
     async def ask_in_turn(self, request: Request, question: Callable[[], Awaitable[T]]) -> T:
         """A crowd that asks leaves connections to those who release."""
-        room, ticket, pause = self.server.asking, Ticket(), 0.001
-        while not room.enter(ticket, self.connections()):
-            if request.is_over():
-                raise MaxConnectionsError("Too many connections")
-            await self.sleep(request.for_a_while(pause))
-            pause = min(pause * 2, 0.05)
+        room, ticket = self.server.asking, Ticket()
+        if not room.enter(ticket, self.connections()):
+            room.join(request)
+            try:
+                while not room.enter(ticket, self.connections()):
+                    if request.is_over():
+                        raise MaxConnectionsError("Too many connections")
+                    await self.rest(request, request.for_a_while(_WITHOUT_ROOM))
+                    request.woken.clear()  # it is about to ask
+            finally:
+                room.step_out(request)
         try:
+            request.asked = time.monotonic()
             return await question()
         finally:
             room.leave(ticket)

@@ -49,6 +49,7 @@ class Request:
         self.until = None if patience is None else time.monotonic() + patience
         # A server that has not replied by then does not: the caller gets an error.
         self.replies_until = None if self.until is None else self.until + (LATE if patience else PATIENCE_OF_A_TRY)
+        self.asked = 0.0  # when it was asked for last
         self.left = False  # something of it may be left in the server
         self.blocks = False  # it may wait in the server by BLOCK
         self.given_up = False

@@ -36,6 +36,19 @@ class Room:
     def __init__(self, share: int, at_least: int = 0) -> None:
         self._share, self._at_least = share, at_least
         self._inside: WeakSet[Ticket] = WeakSet()
+        self._line: dict[Any, None] = {}  # the requests that wait for room, in their order
+
+    def join(self, request: Any) -> None:
+        self._line[request] = None
+
+    def step_out(self, request: Any) -> None:
+        """With room or without it. The next may find some, too."""
+        self._line.pop(request, None)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        for request in list(self._line)[:1]:
+            request.woken.set()
 
     def enter(self, ticket: Ticket, connections: int) -> bool:
         self._inside.add(ticket)
@@ -46,6 +59,7 @@ class Room:
 
     def leave(self, ticket: Ticket) -> None:
         self._inside.discard(ticket)
+        self._wake_next()
 
 
 class Server:
