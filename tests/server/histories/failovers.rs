@@ -25,8 +25,7 @@ enum Way {
     CutOff,
 }
 
-/// Whose link to the master stands still for a moment before that, so that there is something to lose. (Sentinels and
-/// nodes of a cluster know one address of the master: there it is both links.)
+/// Whose link to the master stands still for a moment before that, so that there is something to lose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Still {
     None,
@@ -107,16 +106,19 @@ impl Cast {
 
     #[track_caller]
     fn stand_still(&self, scene: Scene) {
-        let (still, has_all) = match scene.still {
+        let still = match scene.still {
             Still::None => return,
-            Still::Promoted => (scene.promoted, false),
-            Still::Other => (1 - scene.promoted, self.links.len() > 1),
+            Still::Promoted => scene.promoted,
+            Still::Other => 1 - scene.promoted,
         };
         self.links[still % self.links.len()].forget_all();
-        if has_all {
-            // What the other alone has acknowledged so far, it has as well.
-            self.server(1 + scene.promoted).wait_until_in_sync_with(self.server(0));
+        let (master, other) = (self.server(0), self.server(2 - still));
+        if self.links.len() == 1 {
+            // Sentinels and nodes of a cluster know one address of the master: the other replica connects anew.
+            cmd!(other.client(), "CLIENT", "KILL", "TYPE", "master");
         }
+        // What the one whose link stands still may have acknowledged alone.
+        other.wait_until_in_sync_with(master);
         thread::sleep(STANDSTILL);
     }
 
