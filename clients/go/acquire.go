@@ -59,14 +59,18 @@ func (c *Client) acquire(ctx context.Context, l *lock, waits bool) (*Hold, error
 
 func (a *attempt) run(ctx context.Context) (*Hold, error) {
 	confirms := false
+	var since time.Time // the ttl of a place may begin at any time after a reply that was no grant: when replicas have it
 	for {
 		if ctx.Err() != nil {
 			return nil, a.gaveUp(ctx)
 		}
 		sent := time.Now()
 		a.ask(ctx, a.waits && !confirms)
+		if since.IsZero() || !a.queues {
+			since = sent
+		}
 		reply, err := a.last.wait(ctx)
-		took := time.Since(sent)
+		took := time.Since(since)
 		if err == nil {
 			a.failure, a.failing, a.retries = nil, time.Time{}, pauses{}
 		}
@@ -76,11 +80,10 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 		switch {
 		case err == nil && reply.granted:
 			// The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is
-			// taken off the hold, after a long one the same owner asks again, which counts from then on. After a place that
-			// waited for replicas, too: its ttl began with an earlier request.
-			again := a.blocks && took > a.lock.ttl/8 || a.queues && a.lock.replicas != nil
+			// taken off the hold, after a long one the same owner asks again, which counts from then on.
+			again := (a.blocks || a.queues) && took > a.lock.ttl/8
 			if took < a.lock.ttl && !again {
-				return a.client.hold(a.lock, reply.fence, sent, a.unanswered), nil
+				return a.client.hold(a.lock, reply.fence, since, a.unanswered), nil
 			}
 			a.left = true
 			if !confirms {
@@ -89,7 +92,7 @@ func (a *attempt) run(ctx context.Context) (*Hold, error) {
 			}
 			pause = a.pauses.next(a.lock.retryInterval) // its ttl is shorter than the way to the server
 		case err == nil:
-			confirms = false
+			confirms, since = false, sent
 			a.left = a.left || reply.place > 0
 			mayBeWoken = reply.place == 0
 			if !a.waits {

@@ -123,7 +123,7 @@ func (c *Client) lock(keys []string, ttl time.Duration, options []Option) (*lock
 	switch {
 	case len(l.owner) > longestOwner:
 		return nil, invalid("an owner of %d bytes, with its group; it must have 1 to %d", len(l.owner), longestOwner)
-	case l.replicas != nil && c.server.pipeliner == nil:
+	case l.waitsForReplicas() && c.server.pipeliner == nil:
 		return nil, invalid("Replicas with this client, which is no Pipeliner: others would wait behind it")
 	case c.named.isSpent(l):
 		return nil, invalid("the owner %s is still being released in the background; make a new one", l.owner)

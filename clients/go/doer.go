@@ -31,9 +31,14 @@ type Connector interface {
 // for [Replicas], with which the server replies late.
 type Pipeliner interface {
 	Doer
-	// Pipeline returns the reply to each command; an error that the server replied is a [ServerError] among them.
-	// ErrNoConnection says that several commands can't be sent over one connection.
-	Pipeline(ctx context.Context, commands ...[]any) ([]any, error)
+	// Pipeline returns the reply to each command. ErrNoConnection says that several can't be sent over one connection.
+	Pipeline(ctx context.Context, commands ...[]any) ([]Reply, error)
+}
+
+// A Reply is what [Doer].Do would return.
+type Reply struct {
+	Value any
+	Err   error
 }
 
 // alone sends each command over a connection that nothing else uses meanwhile.
@@ -44,11 +49,7 @@ func (a alone) Do(ctx context.Context, args ...any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	refused, ok := replies[0].(error)
-	if ok {
-		return nil, refused
-	}
-	return replies[0], nil
+	return replies[0].Value, replies[0].Err
 }
 
 // A Conn is a connection of one's own.

@@ -64,6 +64,8 @@ func (l *lock) acknowledged() []string {
 	return []string{"REPLICAS", strconv.FormatInt(*l.replicas, 10)}
 }
 
+func (l *lock) waitsForReplicas() bool { return l.replicas != nil && *l.replicas > 0 }
+
 // needsVersion2 says for what this lock needs version 2.0 of the module, if it does.
 func (l *lock) needsVersion2() string {
 	switch {

@@ -41,7 +41,7 @@ func Fair(group string) Option { return func(s *settings) { s.group = &group } }
 func Per(n int64) Option { return func(s *settings) { s.per = &n } }
 
 // Replicas grants and renews a hold only once n replicas have acknowledged it; else the error is [ErrNoReplicas]. Needs
-// version 2.0 of the module, or no module: then it sends WAIT.
+// version 2.0 of the module, or no module: then it sends WAIT. Without this the server's lock.replicas counts.
 func Replicas(n int64) Option { return func(s *settings) { s.replicas = &n } }
 
 // MaxQueue does not wait behind n others or more: [ErrQueueFull] is returned at once. Needs the module.
@@ -112,8 +112,8 @@ func (s *settings) check() error {
 		return invalid("Per without Fair")
 	case s.per != nil && *s.per < 1:
 		return invalid("Per of %d; it must be at least 1", *s.per)
-	case s.replicas != nil && (*s.replicas < 1 || *s.replicas > 64):
-		return invalid("Replicas of %d; it must be 1 to 64", *s.replicas)
+	case s.replicas != nil && (*s.replicas < 0 || *s.replicas > 64):
+		return invalid("Replicas of %d; it must be 0 to 64", *s.replicas)
 	case s.maxQueue != nil && *s.maxQueue < 0:
 		return invalid("a MaxQueue of %d", *s.maxQueue)
 	case s.renewFor != nil && *s.renewFor <= 0:

@@ -21,12 +21,13 @@ type scripted struct {
 	mu      sync.Mutex
 	replies map[string][]any // the last one stays
 	sent    []string
+	at      []time.Time
 }
 
 func (s *scripted) Do(_ context.Context, args ...any) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = append(s.sent, strings.TrimSpace(fmt.Sprintln(args...)))
+	s.sent, s.at = append(s.sent, strings.TrimSpace(fmt.Sprintln(args...))), append(s.at, time.Now())
 	replies := s.replies[args[0].(string)]
 	if len(replies) == 0 {
 		return nil, redislock.ServerError("ERR unknown command '" + args[0].(string) + "', with args beginning with: ")
@@ -66,33 +67,33 @@ func TestWhatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		ttl     time.Duration
 		options []redislock.Option
 	}{
-		"no ttl":               {[]string{"k"}, 0, nil},
-		"a negative ttl":       {[]string{"k"}, -time.Second, nil},
-		"seconds by mistake":   {[]string{"k"}, 10, nil},
-		"an endless ttl":       {[]string{"k"}, math.MaxInt64, nil},
-		"no key":               {nil, time.Second, nil},
-		"an empty key":         {[]string{"k", ""}, time.Second, nil},
-		"a limit of 0":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(0)}},
-		"shared and limited":   {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Shared()}},
-		"a negative MaxQueue":  {[]string{"k"}, time.Second, []redislock.Option{redislock.MaxQueue(-1)}},
-		"a group and a colon":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann:b")}},
-		"no group":             {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("")}},
-		"a long group":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair(long)}},
-		"fair without a limit": {[]string{"k"}, time.Second, []redislock.Option{redislock.Fair("ann")}},
-		"fair with two keys":   {[]string{"k", "l"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann")}},
-		"per without a group":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Per(1)}},
-		"per 0":                {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann"), redislock.Per(0)}},
-		"no replicas":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(0)}},
-		"65 replicas":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(65)}},
-		"no pipelines":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(1)}},
-		"RenewFor nothing":     {[]string{"k"}, time.Second, []redislock.Option{redislock.RenewFor(0)}},
-		"no pause":             {[]string{"k"}, time.Second, []redislock.Option{redislock.RetryInterval(0)}},
-		"the owner *":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("*")}},
-		"the owner of a share": {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("@lock:shared")}},
-		"no owner":             {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("")}},
-		"a long owner":         {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner(long)}},
-		"a long prefix":        {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix(long[:988])}},
-		"no prefix":            {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix("")}},
+		"no ttl":                {[]string{"k"}, 0, nil},
+		"a negative ttl":        {[]string{"k"}, -time.Second, nil},
+		"seconds by mistake":    {[]string{"k"}, 10, nil},
+		"an endless ttl":        {[]string{"k"}, math.MaxInt64, nil},
+		"no key":                {nil, time.Second, nil},
+		"an empty key":          {[]string{"k", ""}, time.Second, nil},
+		"a limit of 0":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(0)}},
+		"shared and limited":    {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Shared()}},
+		"a negative MaxQueue":   {[]string{"k"}, time.Second, []redislock.Option{redislock.MaxQueue(-1)}},
+		"a group and a colon":   {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann:b")}},
+		"no group":              {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("")}},
+		"a long group":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair(long)}},
+		"fair without a limit":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Fair("ann")}},
+		"fair with two keys":    {[]string{"k", "l"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann")}},
+		"per without a group":   {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Per(1)}},
+		"per 0":                 {[]string{"k"}, time.Second, []redislock.Option{redislock.Limit(1), redislock.Fair("ann"), redislock.Per(0)}},
+		"less than no replicas": {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(-1)}},
+		"65 replicas":           {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(65)}},
+		"no pipelines":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Replicas(1)}},
+		"RenewFor nothing":      {[]string{"k"}, time.Second, []redislock.Option{redislock.RenewFor(0)}},
+		"no pause":              {[]string{"k"}, time.Second, []redislock.Option{redislock.RetryInterval(0)}},
+		"the owner *":           {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("*")}},
+		"the owner of a share":  {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("@lock:shared")}},
+		"no owner":              {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner("")}},
+		"a long owner":          {[]string{"k"}, time.Second, []redislock.Option{redislock.Owner(long)}},
+		"a long prefix":         {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix(long[:988])}},
+		"no prefix":             {[]string{"k"}, time.Second, []redislock.Option{redislock.OwnerPrefix("")}},
 	} {
 		if _, err := locks.LockAll(background, of.keys, of.ttl, of.options...); !errors.Is(err, redislock.ErrInvalid) {
 			t.Error(what, err)
@@ -460,17 +461,12 @@ type pipelining struct {
 	pipelines []string
 }
 
-func (p *pipelining) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
-	var replies []any
+func (p *pipelining) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
+	var replies []redislock.Reply
 	var names []string
 	for _, args := range commands {
-		reply, err := p.Do(ctx, args...)
-		if refused, ok := err.(redislock.ServerError); ok {
-			reply = refused
-		} else if err != nil {
-			return nil, err
-		}
-		replies, names = append(replies, reply), append(names, args[0].(string))
+		value, err := p.Do(ctx, args...)
+		replies, names = append(replies, redislock.Reply{Value: value, Err: err}), append(names, args[0].(string))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -516,12 +512,27 @@ func TestWhatWaitsForReplicasHasAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAfterAPlaceThatWaitedForReplicasARetryBeginsTheTTL(t *testing.T) {
-	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
-	if _, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1)); err != nil {
-		t.Error(err)
+func TestAPlaceIsClaimedByOneRequestAndItsTTLCountsFromTheOneBefore(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-2), int64(-1), int64(7)}})
+	hold, err := locks.Lock(background, "market", time.Minute, redislock.Replicas(1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") != 3 || !slices.Equal(server.pipelines, []string{"LOCK.ACQUIRE"}) {
+	if now := time.Now(); now.Add(hold.TTL()).After(server.at[1].Add(time.Minute)) {
+		t.Error("replicas may have had it since", server.at[1], hold.TTL())
+	}
+	if len(server.sent) != 3 || server.count("QUEUE 3000 REPLICAS 1") != 3 || len(server.pipelines) > 0 {
+		t.Error(server.sent, server.pipelines)
+	}
+}
+
+func TestAGrantOfWhichMuchMayBeOverIsRetried(t *testing.T) {
+	locks, server := inPipelines(map[string][]any{"LOCK.ACQUIRE": {int64(-1), int64(7)}})
+	hold, err := locks.Lock(background, "market", 50*time.Millisecond, redislock.Replicas(1))
+	if err != nil || hold.Fence() != 7 {
+		t.Fatal(err)
+	}
+	if server.count("QUEUE") != 2 || server.count("REPLICAS 1") < 3 || len(server.pipelines) == 0 {
 		t.Error(server.sent, server.pipelines)
 	}
 }
@@ -570,7 +581,7 @@ func TestWithoutTheModuleWaitFollowsInTheSamePipeline(t *testing.T) {
 // inACluster sends one command in a pipeline and no more.
 type inACluster struct{ *pipelining }
 
-func (c inACluster) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+func (c inACluster) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
 	if len(commands) > 1 {
 		return nil, redislock.ErrNoConnection
 	}

@@ -113,7 +113,7 @@ func (s *server) mayBlock() bool {
 
 // alone returns what others don't wait behind: the client itself, unless the reply waits for replicas.
 func (s *server) alone(l *lock) Doer {
-	if l.replicas != nil {
+	if l.waitsForReplicas() {
 		return alone{s.pipeliner}
 	}
 	return s.doer
@@ -125,7 +125,7 @@ const replicasWait = time.Second
 // plain runs a script of those for a server without the module. If replicas are to acknowledge what it wrote, WAIT follows
 // in the same pipeline: over another connection it would wait for nothing.
 func (s *server) plain(ctx context.Context, via Doer, l *lock, script []any) (int64, error) {
-	if l.replicas == nil {
+	if !l.waitsForReplicas() {
 		return s.count(via.Do(ctx, script...))
 	}
 	wait := []any{"WAIT", strconv.FormatInt(*l.replicas, 10), milliseconds(replicasWait)}
@@ -136,15 +136,15 @@ func (s *server) plain(ctx context.Context, via Doer, l *lock, script []any) (in
 	if err != nil {
 		return 0, err
 	}
-	refused, _ := replies[0].(error)
-	count, err := s.count(replies[0], refused)
+	count, err := s.count(replies[0].Value, replies[0].Err)
 	if err != nil || count == 0 {
 		return count, err
 	}
-	if refused, ok := replies[1].(error); ok {
+	acknowledged, err := s.count(replies[1].Value, replies[1].Err)
+	var refused ServerError
+	if errors.As(err, &refused) {
 		return 0, ServerError("NOREPLICAS lock can't wait for replicas: " + refused.Error())
 	}
-	acknowledged, err := integer(replies[1])
 	if err == nil && acknowledged < *l.replicas {
 		err = ServerError(fmt.Sprintf("NOREPLICAS lock was acknowledged by %d of %d replicas within %v", acknowledged, *l.replicas, replicasWait))
 	}

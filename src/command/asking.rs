@@ -109,7 +109,7 @@ const SEMAPHORE: Argument = Argument::new(
 const FAIR: Argument = Argument::new(
     c"fair",
     Kind::Block(&[FAIR_WORD, PER]),
-    c"Serve the group first that holds the fewest. An owner's group is what stands before its first colon.",
+    c"Serve first the group that holds the fewest. An owner's group is the part before its first colon.",
 )
 .optional()
 .since(c"2.0.0");
@@ -120,7 +120,7 @@ const FAIR_WORD: Argument =
 const PER: Argument = Argument::new(
     c"m",
     Kind::Integer,
-    c"And only while fewer than this many of the owner's group hold the lock, 1 to lock.max-sharers.",
+    c"Share it only while fewer than this many of the owner's group hold it, 1 to lock.max-sharers.",
 )
 .after(c"PER")
 .optional();
@@ -193,7 +193,7 @@ pub fn ask<'w>(
         max_queue: options.max_queue,
         replicas,
     };
-    let asked = call.locks.acquire(&mut call.turn, names, &request);
+    let asked = call.locks.asks(&mut call.turn, names, &request).acquire();
     let outcome = match asked.map_err(|refusal| fault(refusal, options.max_queue, call.caller))? {
         Acquired::Held(fence) => WaitOutcome::Granted { owner, fence },
         Acquired::Busy => WaitOutcome::TimedOut,
@@ -249,7 +249,7 @@ pub fn fault(refusal: Refusal, max_queue: Option<u64>, caller: &dyn Caller) -> F
             let known = known.map(|name| shown(&name.key));
             Fault::OneWait(known.unwrap_or_else(|| "another lock".to_owned()))
         }
-        Refusal::Unheard(name) => Fault::Unheard(shown(&name.key)),
+        Refusal::Undelivered(name) => Fault::Undelivered(shown(&name.key)),
         Refusal::Deadlock(deadlock) => {
             Fault::Deadlock(deadlock::in_words(&deadlock, &|name| caller.may_read(name)))
         }

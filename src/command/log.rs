@@ -1,6 +1,6 @@
 //! `LOCK.LOG [count | RESET]`
 
-use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, to_wall};
+use crate::lock::{Ahead, Hold, HolderNow, LateUse, LogEntry, Now, Truncated, to_wall};
 use crate::protocol::{
     Access, Argument, Call, Command, Connection, Fault, Kind, Outcome, Reply, Spec, escaped,
     integer, shown as quoted,
@@ -63,7 +63,7 @@ impl Command for Log {
 }
 
 fn describe(
-    line: &Line,
+    line: &LogEntry,
     connection: Option<&Connection>,
     holder: Option<&HolderNow>,
     now: Now,
@@ -73,7 +73,7 @@ fn describe(
     let wall = |time: Now| to_wall(time.ms(), ahead);
     let number = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     let text = |text: Option<&str>| text.map_or(Reply::Null, Reply::text);
-    let cut = |cut: Option<&Cut>| cut.map_or(Reply::Null, |cut| shown(cut.bytes()));
+    let cut = |cut: Option<&Truncated>| cut.map_or(Reply::Null, |cut| shown(cut.bytes()));
     let about = line.lost.as_ref().map(|(about, _)| about);
     let hold = line.lost.as_ref().map(|(_, hold)| hold);
     let came_back = line.came_back.as_ref();
@@ -112,11 +112,11 @@ pub(super) fn mode(hold: Hold) -> &'static str {
     }
 }
 
-fn command(with: Comeback) -> &'static str {
+fn command(with: LateUse) -> &'static str {
     match with {
-        Comeback::Release => "release",
-        Comeback::Renew => "renew",
-        Comeback::Check => "check",
-        Comeback::Guard => "guard",
+        LateUse::Release => "release",
+        LateUse::Renew => "renew",
+        LateUse::Check => "check",
+        LateUse::Guard => "guard",
     }
 }

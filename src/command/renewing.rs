@@ -26,7 +26,7 @@ pub fn renew<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<O
     let (client, mode) = (call.client, Mode::Exclusive);
     let terms = Terms { owner, mode, ttl, spare: 0, client, session: false };
     let request = Request { terms, patience: Patience::Try, max_queue: None, replicas };
-    let asked = call.locks.renew_and_wait(&mut call.turn, names, &request);
+    let asked = call.locks.asks(&mut call.turn, names, &request).renew();
     let Acquired::Waiting(ticket) = asked.map_err(|refusal| fault(refusal, None, call.caller))?
     else {
         return Ok(Outcome::Reply(Reply::yes_or_no(false)));

@@ -52,7 +52,7 @@ pub use fence::{Epoch, SlotState};
 pub use hashing::ByNumber;
 pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
 pub use limits::{MOST_REPLICAS, MOST_SHARERS};
-pub use log::line::{Comeback, Cut, Line, Reason};
+pub use log::entry::{LateUse, LogEntry, Reason, Truncated};
 pub(crate) use room::give_back_room;
 pub use stats::classes::{Class, MOST_CLASSES};
 pub use time::{from_wall, to_wall};

@@ -120,7 +120,7 @@ pub enum Refusal {
     /// Its owner waits for these locks already, and they are others.
     OneWait(Rc<[Name]>),
     /// It would have to wait, and asks for a lock that its owner was granted and has not heard of.
-    Unheard(Name),
+    Undelivered(Name),
 }
 
 impl From<NotALock> for Refusal {

@@ -79,7 +79,7 @@ pub enum Fault {
     OneWait(String),
     /// Which lock its owner was granted.
     #[error("ONEWAIT this owner was granted {0} and has not received the reply: retry that first")]
-    Unheard(String),
+    Undelivered(String),
     #[error("REPLACED a later request of this owner has taken over this wait")]
     Replaced,
     /// So many replicas are to acknowledge it, and fewer are connected: so many.

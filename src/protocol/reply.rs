@@ -1,4 +1,4 @@
-//! What a connection is told.
+//! The replies that a connection gets.
 
 use std::borrow::Cow;
 use std::rc::Rc;

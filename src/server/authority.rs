@@ -6,9 +6,9 @@ pub enum Authority {
     /// A client's command that only reads, and that runs also when nothing may be written.
     Reader,
     /// A client's command that goes through all keys of its database, and does not count as a use of any.
-    Passing,
+    Scan,
     /// One that goes through keys of all databases: so by a context of our own.
-    Overseer,
+    Admin,
     /// A client's command that writes. The server has checked that it may before it runs.
     Writer,
     /// Ourselves. We have to ask the server whether we may.

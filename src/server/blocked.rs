@@ -19,7 +19,7 @@ pub struct BlockedClient {
     /// How its outcome is put into a reply.
     pub in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
-    pub sent_off: Cell<bool>,
+    pub dismissed: Cell<bool>,
 }
 
 #[derive(Default)]

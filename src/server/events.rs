@@ -7,10 +7,10 @@ use redis_module::raw;
 
 use super::ffi::api::{Event, EventFn};
 use super::ffi::{Ctx, OK, RawCtx, RawString, text};
-use super::hearing::Events;
-use super::home::{self, hear};
 use super::inbox::Note;
+use super::instance::{self, hear};
 use super::module::{InAChange, Module};
+use super::subscriptions::Events;
 use super::version::Server;
 use super::{clock, thread};
 use crate::lock::{Db, Locks, NameRef, Reason};
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn value_event(
     unsafe {
         enter("a value's event", ctx, key, |module| {
             if !module.needs_values() {
-                return module.hearing.heard_in_vain();
+                return module.subscriptions.heard_in_vain();
             }
             heard(module, ctx, class, event, key, |locks, name| {
                 locks.waiting.queues.contains(name)
@@ -86,7 +86,7 @@ unsafe fn enter(
     work: impl FnOnce(&Module),
 ) -> c_int {
     if thread::is_own() {
-        home::enter(place, work);
+        instance::enter(place, work);
     } else {
         // SAFETY: promised by our caller.
         let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key)) };
@@ -107,7 +107,7 @@ unsafe fn heard(
     key: *mut RawString,
     matters: fn(&Locks, NameRef<'_>) -> bool,
 ) {
-    if module.audience.is_announcing(key, event) {
+    if module.listeners.is_announcing(key, event) {
         return;
     }
     let has_expired = class == raw::REDISMODULE_NOTIFY_EXPIRED;
@@ -115,7 +115,7 @@ unsafe fn heard(
     // SAFETY: promised by our caller.
     let db = unsafe { Ctx::new(ctx).db() };
     if !is_opening && module.read(|locks| locks.remember_nothing(Some(db))) == Ok(true) {
-        return module.hearing.heard_in_vain();
+        return module.subscriptions.heard_in_vain();
     }
     // SAFETY: promised by our caller.
     let key = unsafe { text::bytes(key) };

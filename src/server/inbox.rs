@@ -32,7 +32,7 @@ pub enum Note {
     /// A waiter has come to its end.
     WaiterEnded {
         ticket: Ticket,
-        /// May it have been cut off before it was told of its grant?
+        /// May it have been cut off before it received its grant?
         cut_off: bool,
     },
     /// These slots have left for another server.

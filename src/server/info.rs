@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int};
 use super::ffi::api::{self, InfoCtx};
 use super::ffi::{Ctx, OK};
 use super::module::Module;
-use super::{classes, home, inbox, thread};
+use super::{classes, inbox, instance, thread};
 use crate::lock::Locks;
 
 /// Has the server ask us when a client asks it.
@@ -18,7 +18,7 @@ pub fn offer(ctx: Ctx<'_>) -> bool {
 unsafe extern "C" fn report(info: *mut InfoCtx, _: c_int) {
     let is_told = Cell::new(false);
     if thread::is_own() {
-        home::enter("INFO", |module| {
+        instance::enter("INFO", |module| {
             let told = module.read(|locks| {
                 // SAFETY: the server hands it to us for the length of this call.
                 unsafe {

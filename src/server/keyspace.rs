@@ -19,7 +19,7 @@ use crate::lock::{
     Share, SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
-/// Whose change it is, and so in whose name transactions and caches are told of it.
+/// Whose change it is, and so in whose name transactions and caches are notified of it.
 #[derive(Clone, Copy)]
 enum Whose {
     /// The caller has asked for it.
@@ -65,13 +65,13 @@ impl Drop for ServerKeys<'_> {
 
 /// The key that was last looked at stays open: what is looked at is often written next.
 struct Open<'a> {
-    /// The first field, because it must be closed before others are told that it has changed.
+    /// The first field, because it must be closed before others are notified of its change.
     key: Key<'a>,
     name: Named<'a>,
 }
 
-/// The name of an open key. When it is dropped, transactions and caches are told that the key has changed, if it
-/// has. Not before: Redis 8.6 looks the key up for that and deletes it if its time is over, and what is open would
+/// The name of an open key. When it is dropped, transactions and caches are notified of the key's change, if there
+/// was one. Not before: Redis 8.6 looks the key up for that and deletes it if it has expired, and the open key would
 /// be used after it was freed.
 struct Named<'a> {
     module: &'a Module,
@@ -115,7 +115,7 @@ impl<'a> ServerKeys<'a> {
             accepts_writes: None,
             owner: None,
             ahead: clock::ahead(),
-            heard: module.audience.classes(),
+            heard: module.listeners.classes(),
             out_of_memory: None,
         }
     }
@@ -138,7 +138,7 @@ impl<'a> ServerKeys<'a> {
     /// Tells others of the changes.
     pub fn announce_all(&mut self) {
         for announcement in std::mem::take(&mut self.announcements) {
-            self.module.audience.tell(&announcement, self.ctx, self.authority);
+            self.module.listeners.tell(&announcement, self.ctx, self.authority);
         }
     }
 
@@ -364,8 +364,8 @@ impl<'a> Open<'a> {
         // That of a command which goes through many keys, the server is not to take for a use of the key.
         let (mode, is_in_our_context) = match authority {
             Authority::Reader => (READ, false),
-            Authority::Passing => (READ | NO_TOUCH, false),
-            Authority::Overseer => (READ | NO_TOUCH, true),
+            Authority::Scan => (READ | NO_TOUCH, false),
+            Authority::Admin => (READ | NO_TOUCH, true),
             Authority::Writer => (READ_WRITE, false),
             Authority::Ourselves => (READ_WRITE, true),
         };
@@ -535,7 +535,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn is_writable(&mut self) -> bool {
         match self.authority {
-            Authority::Reader | Authority::Passing | Authority::Overseer => false,
+            Authority::Reader | Authority::Scan | Authority::Admin => false,
             Authority::Writer => true,
             Authority::Ourselves => is_writable(self.ctx),
         }
@@ -543,7 +543,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn may_write(&mut self, name: NameRef<'_>) -> bool {
         match self.authority {
-            Authority::Reader | Authority::Passing | Authority::Overseer => false,
+            Authority::Reader | Authority::Scan | Authority::Admin => false,
             // The server has not been asked about a key that only a waiter has named.
             Authority::Writer if self.said.names(name.key) => self.can_open(name),
             Authority::Writer | Authority::Ourselves => {

@@ -9,13 +9,15 @@ use super::ffi::{
     API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
     Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, call, context, shield,
 };
-use super::hearing::Hearing;
-use super::home::InUse;
 use super::inbox::Note;
+use super::instance::InUse;
 use super::jobs::Jobs;
 use super::module::Module;
+use super::subscriptions::Subscriptions;
 use super::timer::Timer;
-use super::{classes, clock, config, events, files, home, info, replicate, thread, turns, version};
+use super::{
+    classes, clock, config, events, files, info, instance, replicate, thread, turns, version,
+};
 use crate::lock::Locks;
 use crate::protocol::shown;
 
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
-                _ = home::remove();
+                _ = instance::remove();
                 classes::forget();
                 shield::tell_the_log_no_more();
                 ERR
@@ -74,7 +76,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 #[unsafe(no_mangle)]
 pub extern "C" fn RedisModule_OnUnload() -> c_int {
     let remove = || {
-        if is_called_for() || is_named_by_rules() || home::remove().is_err() {
+        if is_called_for() || is_named_by_rules() || instance::remove().is_err() {
             return ERR;
         }
         let chosen = config::chosen();
@@ -98,7 +100,7 @@ fn is_called_for() -> bool {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
         module.jobs.is_owed.get() || !is_idle || !module.waiting.is_empty()
     };
-    home::is_called_for() || home::with(by_module).unwrap_or(true)
+    instance::is_called_for() || instance::with(by_module).unwrap_or(true)
 }
 
 /// Do the rules of a user name one of our commands? Redis 7.2 and later and Valkey 8 would crash after the unload,
@@ -112,7 +114,7 @@ fn is_named_by_rules() -> bool {
         let rules = users.texts_at(&[]).find(|rules| name_our_commands(rules))?;
         rules.split(|&byte| byte == b' ').nth(1).map(shown)
     };
-    let Some(user) = home::with(by_module).flatten() else {
+    let Some(user) = instance::with(by_module).flatten() else {
         return false;
     };
     context::log_warning(&format!(
@@ -141,12 +143,12 @@ fn options(server: version::Server, known: c_int) -> c_int {
 fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), String> {
     clock::start();
     let timer = Timer::new(Some(turns::woken)).ok_or("the system has no timer for it")?;
-    let hearing = Hearing::new(
+    let subscriptions = Subscriptions::new(
         (Some(events::key_event), Some(events::value_event)),
         (Some(events::client_changed), Some(turns::turned)),
     );
-    let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), hearing);
-    home::install(module).map_err(|InUse| "it is already loaded and running".into())
+    let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), subscriptions);
+    instance::install(module).map_err(|InUse| "it is already loaded and running".into())
 }
 
 fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
@@ -177,7 +179,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     if !config::add(ctx) {
         return Err("the server rejected its settings".into());
     }
-    home::hear(Note::SettingsChanged);
+    instance::hear(Note::SettingsChanged);
     if let Some((name, text)) = files::configuration() {
         let unlike = config::unlike(&text);
         if !unlike.is_empty() {
@@ -191,7 +193,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     }
     if let Some(written) = files::last_written(ctx) {
         let now = clock::now();
-        _ = home::with(|module| module.change(|locks| locks.begin_after(written, now)));
+        _ = instance::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
     events::subscribe(ctx, server)
         .map_err(|what| format!("the server rejected its subscription to {what}"))

@@ -8,15 +8,15 @@ use super::clock;
 use super::cluster::Cluster;
 use super::expired::Expired;
 use super::ffi::{Ctx, OwnCtx};
-use super::hearing::Hearing;
 use super::jobs::Jobs;
 use super::log::Reports;
-use super::notify::Audience;
+use super::notify::Listeners;
 use super::origins::Origins;
 use super::replicas::Replicas;
 use super::replicate::Words;
 use super::rights::Rights;
 use super::sent_on::SentOn;
+use super::subscriptions::Subscriptions;
 use super::timer::Timer;
 use super::version::Server;
 use crate::lock::{Locks, Ms, Now, Secret};
@@ -36,8 +36,8 @@ pub struct Module {
     pub sent_on: SentOn,
     pub timer: Timer,
     pub jobs: Jobs,
-    pub hearing: Hearing,
-    pub audience: Audience,
+    pub subscriptions: Subscriptions,
+    pub listeners: Listeners,
     pub expired: Expired,
     pub server: Server,
     pub cluster: Cluster,
@@ -54,7 +54,13 @@ pub struct InAChange;
 
 impl Module {
     /// The module of a server that has just loaded it.
-    pub fn new(ctx: Ctx<'_>, server: Server, timer: Timer, jobs: Jobs, hearing: Hearing) -> Self {
+    pub fn new(
+        ctx: Ctx<'_>,
+        server: Server,
+        timer: Timer,
+        jobs: Jobs,
+        subscriptions: Subscriptions,
+    ) -> Self {
         let flags = ctx.flags();
         Self {
             locks: RefCell::new(Locks::new(clock::now(), secret(), flags.cluster())),
@@ -65,8 +71,8 @@ impl Module {
             sent_on: SentOn::default(),
             timer,
             jobs,
-            hearing,
-            audience: Audience::of(ctx),
+            subscriptions,
+            listeners: Listeners::of(ctx),
             expired: Expired::default(),
             server,
             cluster: Cluster::new(flags.cluster()),
@@ -112,7 +118,8 @@ impl Module {
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
         let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
-        let others = self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits));
+        let others =
+            self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits, now));
         let due = due.into_iter().chain(others).min();
         self.ring_at(due, now);
     }
@@ -121,7 +128,7 @@ impl Module {
     pub fn ring_at(&self, due: Option<Ms>, now: Now) {
         if due.is_some() {
             // At the beginning of a turn it is looked at whether the timer has rung.
-            self.hearing.turns.ask_for(self.own());
+            self.subscriptions.turns.ask_for(self.own());
         }
         self.timer.set(due, now);
     }

@@ -17,7 +17,7 @@ impl Module {
     ///
     /// - What the server tells us leaves a note in the inbox, which is read here, as soon as the change is done.
     /// - A command needs its reply at once: it is refused with an error, which says to try again. So is INFO of
-    ///   its section, and a waiter that is unblocked is told that it got nothing.
+    ///   its section, and a waiter that is unblocked gets the reply of one without a grant.
     /// - A timer or a job comes again.
     ///
     /// That another module hears of what we have changed, and that waiters are woken, comes after it.
@@ -112,7 +112,7 @@ impl Module {
             Note::SlotsLeft(ranges) => self.change_alone(|locks| locks.slots_left(ranges))?,
             Note::ModuleChange { name, loaded } => {
                 self.origins.forget();
-                self.audience.changed(name, *loaded);
+                self.listeners.changed(name, *loaded);
                 return Ok(());
             }
             // Those who wait may have to be sent away.
@@ -146,7 +146,7 @@ impl Module {
             return Ok(());
         };
         self.sent_on.forget(ticket);
-        let cut_off = cut_off || waiting.sent_off.get();
+        let cut_off = cut_off || waiting.dismissed.get();
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),

@@ -18,10 +18,10 @@ pub struct Announcement<'a> {
 }
 
 /// Modules that come with a server and listen to no key, and this one, which knows what it does.
-const DEAF: [&[u8]; 3] = [b"lock", b"lua", b"vectorset"];
+const NOT_LISTENING: [&[u8]; 3] = [b"lock", b"lua", b"vectorset"];
 
 /// Who may hear of a change.
-pub struct Audience {
+pub struct Listeners {
     /// How many other modules there are that may be listening.
     modules: Cell<usize>,
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
@@ -29,7 +29,7 @@ pub struct Audience {
     announcing: Cell<(*const RawString, *const c_char)>,
 }
 
-impl Audience {
+impl Listeners {
     /// The modules that are there already.
     pub fn of(ctx: Ctx<'_>) -> Self {
         let modules = call::ask(ctx, c"MODULE", c"LIST").map_or(1, |list| {
@@ -76,5 +76,5 @@ impl Audience {
 }
 
 fn listens(name: &[u8]) -> bool {
-    !DEAF.contains(&name)
+    !NOT_LISTENING.contains(&name)
 }

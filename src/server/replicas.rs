@@ -2,10 +2,9 @@
 //!
 //! | when | what is done |
 //! |---|---|
-//! | a turn of the loop begins, and a grant of the last one waits | how much has been sent to replicas is noted, and they are asked what they have |
-//! | a replica says it, as the command `REPLCONF ACK`, which a filter hears before it is run | the loop is woken for another turn |
-//! | that turn begins | the server's `INFO replication` says what each replica has; the core decides |
-//! | no grant waits any more | the filter, which costs every command a call, is taken away |
+//! | an event-loop iteration ends, in which a grant has begun to wait | how much is to be sent to replicas is noted, and they are asked what they have: both go out together |
+//! | one ends, in which a replica has said it, as the command `REPLCONF ACK`, which a filter hears before it is run | the server's `INFO replication` says what each replica has; the core decides |
+//! | a millisecond after the last grant that waits | the filter, which costs every command a call, is taken away |
 //!
 //! Not asked in the command that grants: how much has been sent is known only when its writes are propagated. And not
 //! before that is noted: a replica acknowledges the offset before the question.
@@ -13,10 +12,9 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_int};
 
-use super::clock;
 use super::ffi::api::{self, CommandFilter, FilterCtx};
 use super::ffi::{Ctx, FILTER_NO_SELF, context, text};
-use super::home;
+use super::instance;
 use super::module::Module;
 use super::replicate;
 use super::version;
@@ -24,6 +22,10 @@ use crate::lock::{Ms, Now};
 
 /// For how long it is taken for true how many replicas are connected.
 const FRESH: Ms = 2;
+
+/// For how long the filter stays after the last grant that waited. A timer that rings at once would hold up that
+/// grant's reply by its interrupt, and the next grant may need the filter again.
+const LINGERS: Ms = 1;
 
 /// How soon they are asked again, where nothing may be sent to them just now.
 const PAUSE: Ms = 10;
@@ -36,6 +38,8 @@ const MOST: usize = 4096;
 pub struct Replicas {
     /// The filter that hears what they acknowledge, while a grant waits for that.
     filter: Cell<Option<*mut CommandFilter>>,
+    /// Has one said what it has, in this turn?
+    heard: Cell<bool>,
     /// Have they still to be asked?
     asks: Cell<bool>,
     /// When to look again, although nothing was heard.
@@ -85,9 +89,10 @@ impl Replicas {
         said
     }
 
-    /// When to look again, although nothing is heard; at once for the filter to be taken away, when no grant waits.
-    pub fn next_look(&self, waits: bool) -> Option<Ms> {
-        if !waits && self.filter.get().is_some() { Some(0) } else { self.next_look.get() }
+    /// When to look again, although nothing is heard; for the filter to be taken away, when no grant waits.
+    pub fn next_look(&self, waits: bool, now: Now) -> Option<Ms> {
+        let is_heard = !waits && self.filter.get().is_some();
+        if is_heard { Some(now.plus(LINGERS)) } else { self.next_look.get() }
     }
 
     fn hear(&self, ctx: Ctx<'_>, is_wanted: bool) {
@@ -126,9 +131,7 @@ unsafe extern "C" fn heard(ctx: *mut FilterCtx) {
             && is_word(ctx, 1, b"ack")
     };
     if is_acknowledgement {
-        home::enter("an acknowledgement", |module| {
-            module.ring_at(Some(0), clock::now());
-        });
+        instance::enter("an acknowledgement", |module| module.replicas.heard.set(true));
     }
 }
 
@@ -145,7 +148,17 @@ unsafe fn is_word(ctx: *mut FilterCtx, at: c_int, word: &[u8]) -> bool {
 }
 
 impl Module {
-    /// A turn of the loop begins. Asks replicas what they have, and tells the core, if a grant waits for that.
+    /// An event-loop iteration ends. Hears what replicas have, and asks those for it that have not been asked since a grant began
+    /// to wait. Returns whether there may be work for the core.
+    pub fn hear_replicas(&self, now: Now) -> bool {
+        let is_heard = self.replicas.heard.take();
+        if is_heard || self.read(|locks| locks.waiting.pending.has_unsent()) == Ok(true) {
+            self.see_to_replicas(now);
+        }
+        is_heard
+    }
+
+    /// Asks replicas what they have, and tells the core, if a grant waits for that.
     pub fn see_to_replicas(&self, now: Now) {
         let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
         self.replicas.next_look.set(None);

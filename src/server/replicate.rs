@@ -1,5 +1,5 @@
-//! What replicas and the append-only file are told of a change: the server's own commands, with nothing in them
-//! that depends on when they are run. And that transactions and caches are told of it.
+//! What is replicated of a change, and written to the append-only file: the server's own commands, with nothing in
+//! them that depends on when they are run. And the notification of transactions and caches.
 
 use std::ffi::CStr;
 use std::io;

@@ -10,7 +10,7 @@ use super::ffi::api::Event;
 use super::ffi::{RawCtx, Said, call, context};
 use super::keyspace::ServerKeys;
 use super::module::{InAChange, Module};
-use super::{clock, home, timer};
+use super::{clock, instance, timer};
 use crate::lock::{Locks, Now, Ticket, Turn};
 
 /// How long places may be passed by in one turn, in microseconds.
@@ -19,25 +19,25 @@ const MOMENT: u64 = 500;
 /// A job of ours runs.
 pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     // First of all, because a job that seems to be owed keeps the module from being unloaded.
-    _ = home::with(|module| module.jobs.ran());
-    home::enter("a job", |module| module.tick(true));
+    _ = instance::with(|module| module.jobs.ran());
+    instance::enter("a job", |module| module.tick(true));
 }
 
 /// The timer has woken the loop. What is due has been done at the beginning of this turn, if it is no turn within
 /// a slow script.
 pub unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
     timer::read(fd);
-    home::enter("a timer", |module| module.timer.ring_again(clock::now()));
+    instance::enter("a timer", |module| module.timer.ring_again(clock::now()));
 }
 
-/// A turn of the loop begins or ends. When it begins the server has closed what it meant to close in the last turn,
+/// An event-loop iteration begins or ends. When it begins the server has closed what it meant to close in the last one,
 /// and has not read what clients have sent since: a connection that is gone now is one that it closed by itself.
 pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
-        home::enter("the end of an event-loop iteration", Module::end_turn);
+        instance::enter("the end of an event-loop iteration", Module::end_turn);
         return;
     }
-    home::enter("an event-loop iteration", |module| {
+    instance::enter("an event-loop iteration", |module| {
         // In the middle of a change it can wait for the next turn.
         if module.read(Locks::has_unconfirmed) == Ok(true)
             && (module.change(|locks| locks.outcomes().confirm(context::lives))).is_ok()
@@ -45,12 +45,12 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
             module.set_timer(clock::now());
         }
         module.ring();
-        if module.hearing.is_too_much() {
+        if module.subscriptions.is_too_much() {
             if !module.needs_values() {
-                module.hearing.values.give_back(module.own());
+                module.subscriptions.values.give_back(module.own());
             }
             if module.read(|locks| locks.remember_nothing(None)) == Ok(true) {
-                module.hearing.keys.give_back(module.own());
+                module.subscriptions.keys.give_back(module.own());
             }
         }
     });
@@ -70,7 +70,7 @@ impl Module {
         if self.timer.rings(now) {
             self.jobs.is_ahead.set(false);
             self.see_to_replicas(now);
-            // Behind a place whose owner is gone may stand many more: not each takes a turn of the loop.
+            // Behind a place whose owner is gone may stand many more: not each takes an event-loop iteration.
             while {
                 let is_passed_by = self.publish();
                 self.tick(false);
@@ -79,7 +79,7 @@ impl Module {
         }
     }
 
-    /// Does what is due. Only where the server has opened a unit of execution: at the beginning of a
+    /// Does what is due. Only where the server has opened a unit of execution: at the beginning or the end of a
     /// turn of its loop, or in a job at the end of a command.
     fn tick(&self, is_job: bool) {
         let now = clock::now();
@@ -148,6 +148,9 @@ impl Module {
     /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server
     /// has not sent away, and is not about to, get the reply that waited for this.
     fn end_turn(&self) {
+        if self.hear_replicas(clock::now()) {
+            self.tick(false);
+        }
         let waiting = self.sent_on.waiting.take();
         if waiting.is_empty() {
             return;

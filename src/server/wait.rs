@@ -11,8 +11,8 @@ use std::ptr::without_provenance_mut;
 
 use super::blocked::BlockedClient;
 use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, call, reply, shield};
-use super::home;
 use super::inbox::Note;
+use super::instance;
 use super::module::Module;
 use crate::lock::{AskedBy, Locks, Ticket, WaitOutcome};
 use crate::protocol::Reply;
@@ -29,8 +29,8 @@ pub fn block(
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
-    module.hearing.values.ask_for(ctx);
-    module.hearing.turns.ask_for(ctx);
+    module.subscriptions.values.ask_for(ctx);
+    module.subscriptions.turns.ask_for(ctx);
     let text = module.waiting.last_name.of(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
@@ -53,8 +53,8 @@ pub fn block(
     }
     let user = call::user_name(ctx);
     let asker = user.map(|user| module.rights.asker_named(user.bytes(), command));
-    let (client, sent_off) = (ctx.client(), Cell::default());
-    let waiting = BlockedClient { handle, client, asker, in_words, sent_off };
+    let (client, dismissed) = (ctx.client(), Cell::default());
+    let waiting = BlockedClient { handle, client, asker, in_words, dismissed };
     // SAFETY: the handle is good until `end`, by which the client is removed.
     unsafe { module.waiting.insert(ticket, waiting) };
     true
@@ -73,7 +73,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     let defect = || {
         // It would wait indefinitely for a reply that it does not get now.
         reply::send_defect(ctx);
-        home::recover();
+        instance::recover();
     };
     shield("an answer", defect, || {
         let tell = |module: &Module| {
@@ -81,7 +81,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
             reply::send(ctx, to_be_told(module, ticket)?);
             Some(())
         };
-        if home::with(tell).is_none() {
+        if instance::with(tell).is_none() {
             reply::send_error(ctx, "UNBLOCKED by a thread other than the server's main thread");
         }
     });
@@ -103,7 +103,7 @@ fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
         // once. Should that change grant it the lock, its client does not hear of it.
         Err(_) => {
-            module.waiting.get(ticket, |client| client.sent_off.set(true));
+            module.waiting.get(ticket, |client| client.dismissed.set(true));
             Some(in_words(WaitOutcome::TimedOut))
         }
     }
@@ -116,5 +116,5 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
     };
     // SAFETY: it is a blocked client's context, as this callback is one's.
     let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-    home::hear(Note::WaiterEnded { ticket, cut_off });
+    instance::hear(Note::WaiterEnded { ticket, cut_off });
 }

@@ -141,7 +141,7 @@ fn access_control_knows_the_keys_and_kinds_of_the_commands() {
         ("%W~* +@all", false, "no yes no no yes no yes yes"),
         ("~* +@all -@write", true, "no no yes yes no no no no"),
         ("~* +@read", true, "no no yes yes no no no no"),
-        ("~* +@all -@blocking", true, "no yes yes yes yes no yes yes"),
+        ("~* +@all -@blocking", true, "no no yes yes yes no no yes"),
     ] {
         if needs_categories && !has_categories {
             continue;

@@ -15,6 +15,8 @@ pub struct Lock {
     pub waiters: Vec<Waiter>,
     /// How many wait.
     pub queue: u64,
+    /// The first that wait with `FAIR`, in the order of their turns.
+    pub groups: Vec<Group>,
 }
 
 /// One who holds it. Times are milliseconds.
@@ -55,6 +57,18 @@ pub struct Waiter {
     pub lease: Option<u64>,
     /// Is it passed by until its owner polls?
     pub asleep: bool,
+}
+
+/// The owners with the same first part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    pub name: Vec<u8>,
+    /// How many of it hold the lock.
+    pub holders: u64,
+    /// How many of it wait with `FAIR`.
+    pub waiters: u64,
+    /// Is it served next?
+    pub next: bool,
 }
 
 /// Whose connection it is, as far as the server says.
@@ -108,6 +122,7 @@ impl Lock {
                     lock.waiters = list(value)?.iter().map(waiter).collect::<Option<_>>()?
                 }
                 b"queue" => lock.queue = number(value)?,
+                b"groups" => lock.groups = list(value)?.iter().map(group).collect::<Option<_>>()?,
                 _ => {}
             }
         }
@@ -175,6 +190,20 @@ fn waiter(reply: &Value) -> Option<Waiter> {
             b"lease" => one.lease = number(value),
             b"asleep" => one.asleep = number(value) == Some(1),
             field => one.from.read(field, value),
+        }
+    }
+    Some(one)
+}
+
+fn group(reply: &Value) -> Option<Group> {
+    let mut one = Group::default();
+    for (name, value) in fields(reply)? {
+        match name {
+            b"group" => one.name = bytes(value)?.to_vec(),
+            b"holders" => one.holders = number(value)?,
+            b"waiters" => one.waiters = number(value)?,
+            b"next" => one.next = number(value) == Some(1),
+            _ => {}
         }
     }
     Some(one)
@@ -255,12 +284,19 @@ mod tests {
             ("lease", Value::Int(500)),
             ("asleep", Value::Int(1)),
         ]);
+        let acme = flat([
+            ("group", word("acme")),
+            ("holders", Value::Int(2)),
+            ("waiters", Value::Int(7)),
+            ("next", Value::Int(1)),
+        ]);
         flat([
             ("mode", word("shared")),
             ("holders", Value::Array(vec![ann, without_end])),
             ("count", Value::Int(2)),
             ("waiters", Value::Array(vec![bob])),
             ("queue", Value::Int(1)),
+            ("groups", Value::Array(vec![acme])),
             ("of a later version", Value::Nil),
         ])
     }
@@ -274,6 +310,8 @@ mod tests {
         assert_eq!((lock.holders[1].owner.clone(), lock.holders[1].left), (None, None));
         assert_eq!((lock.waiters[0].limit, lock.waiters[0].lease), (Some(2), Some(500)));
         assert!(lock.waiters[0].asleep);
+        let acme = Group { name: b"acme".to_vec(), holders: 2, waiters: 7, next: true };
+        assert_eq!(lock.groups, [acme]);
         assert_eq!(lock.holders[0].from.said(), "shop@web-3  10.0.0.7:50482");
         assert_eq!(lock.holders[0].from.short(), "shop@web-3");
         assert_eq!(lock.waiters[0].from.said(), "");

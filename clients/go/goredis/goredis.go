@@ -74,36 +74,24 @@ func (c *Client) Connect(context.Context, string) (redislock.Conn, error) {
 }
 
 // Pipeline sends commands over one connection of the pool. In a cluster or ring it sends no more than one.
-func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
 	if c.own == nil {
 		if len(commands) > 1 {
 			return nil, redislock.ErrNoConnection
 		}
-		reply, err := c.Do(ctx, commands[0]...)
-		return replies(reply, err)
+		value, err := c.Do(ctx, commands[0]...)
+		return []redislock.Reply{{Value: value, Err: err}}, nil
 	}
 	pipe := c.own.Pipeline()
 	for _, args := range commands {
 		pipe.Do(ctx, args...)
 	}
 	sent, _ := pipe.Exec(ctx)
-	all := make([]any, 0, len(sent))
-	for _, cmd := range sent {
-		reply, err := replies(result(cmd.(*redis.Cmd)))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, reply...)
+	replies := make([]redislock.Reply, len(sent))
+	for i, cmd := range sent {
+		replies[i].Value, replies[i].Err = result(cmd.(*redis.Cmd))
 	}
-	return all, nil
-}
-
-// replies has an error of the server among the replies.
-func replies(reply any, err error) ([]any, error) {
-	if refused, ok := err.(redislock.ServerError); ok {
-		return []any{refused}, nil
-	}
-	return []any{reply}, err
+	return replies, nil
 }
 
 // Close closes the connections that New has made. The client that was given stays open.

@@ -37,7 +37,7 @@ func (c *Client) Connect(ctx context.Context, _ string) (redislock.Conn, error) 
 }
 
 // Pipeline sends commands over one connection beside the pool.
-func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
 	got, err := get(ctx, c.own)
 	if err != nil {
 		return nil, err
@@ -56,21 +56,13 @@ func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error)
 	if err := own.Flush(); err != nil {
 		return nil, err
 	}
-	replies := make([]any, len(commands))
+	replies := make([]redislock.Reply, len(commands))
 	for i := range commands {
 		timeout, err := limit(ctx)
 		if err != nil {
 			return nil, err
 		}
-		reply, err := redis.ReceiveWithTimeout(own.Conn, timeout)
-		var refused redis.Error
-		switch {
-		case errors.As(err, &refused):
-			reply = redislock.ServerError(refused)
-		case err != nil:
-			return nil, err
-		}
-		replies[i] = reply
+		replies[i].Value, replies[i].Err = result(redis.ReceiveWithTimeout(own.Conn, timeout))
 	}
 	return replies, nil
 }
@@ -123,7 +115,10 @@ func (c conn) Do(ctx context.Context, args ...any) (any, error) {
 	if !ok {
 		return nil, errName
 	}
-	reply, err := redis.DoWithTimeout(c.Conn, timeout, name, args[1:]...)
+	return result(redis.DoWithTimeout(c.Conn, timeout, name, args[1:]...))
+}
+
+func result(reply any, err error) (any, error) {
 	var refused redis.Error
 	if errors.As(err, &refused) {
 		return nil, redislock.ServerError(refused)

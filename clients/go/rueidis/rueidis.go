@@ -33,9 +33,10 @@ func (c *Client) Do(ctx context.Context, args ...any) (any, error) {
 func (c *Client) Connect(context.Context, string) (redislock.Conn, error) { return conn{c.client}, nil }
 
 // Pipeline sends commands over one connection of that pool.
-func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error) {
+func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]redislock.Reply, error) {
 	if len(commands) == 1 { // which finds its way in a cluster
-		return replies(conn{c.client}.Do(ctx, commands[0]...))
+		value, err := conn{c.client}.Do(ctx, commands[0]...)
+		return []redislock.Reply{{Value: value, Err: err}}, nil
 	}
 	dedicated, release := c.client.Dedicate()
 	defer release()
@@ -51,23 +52,11 @@ func (c *Client) Pipeline(ctx context.Context, commands ...[]any) ([]any, error)
 		}
 		built[i] = dedicated.B().Arbitrary(words[:key]...).Keys(words[key]).Args(words[key+1:]...).Blocking()
 	}
-	all := make([]any, 0, len(commands))
-	for _, one := range dedicated.DoMulti(ctx, built...) {
-		reply, err := replies(result(one))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, reply...)
+	replies := make([]redislock.Reply, len(commands))
+	for i, one := range dedicated.DoMulti(ctx, built...) {
+		replies[i].Value, replies[i].Err = result(one)
 	}
-	return all, nil
-}
-
-// replies has an error of the server among the replies.
-func replies(reply any, err error) ([]any, error) {
-	if refused, ok := err.(redislock.ServerError); ok {
-		return []any{refused}, nil
-	}
-	return []any{reply}, err
+	return replies, nil
 }
 
 type conn struct{ client rueidis.Client }

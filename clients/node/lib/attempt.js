@@ -32,6 +32,7 @@ class Attempt {
     this.over = false; // its caller does not want it any more
     this.left = false; // something of it may be left in the server
     this.hadPlace = false;
+    this.since = null; // with replicas, the ttl of a place may begin at any time from then on
     this.broke = false; // a connection did, and what it was told last may be read late
     this.answers = true; // it did so when it was asked last
     this.woken = false;
@@ -107,13 +108,15 @@ class Attempt {
   async askOnce(how) {
     const asked = now(), leftBefore = this.left;
     this.left = true;
+    this.since ??= asked;
     try {
       const inDoubt = this.broke || this.hadPlace;
       const reply = await this.store.acquire(this.owner, this.ttl, { how, inDoubt });
       this.answers = true;
       this.left = reply !== null;
       this.hadPlace ||= reply?.held === false;
-      if (reply) reply.asked = asked;
+      if (reply?.held === false) this.since = asked;
+      if (reply) reply.asked = how.length > 0 && this.store.native.replicas && reply.fence ? this.since : asked;
       return reply;
     } catch (error) {
       this.answers = codeOf(error) !== undefined;

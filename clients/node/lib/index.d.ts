@@ -55,7 +55,7 @@ export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
   maxQueue?: number;
   /**
    * Acquire and renew it only if so many replicas have acknowledged it, or throw the server's error NOREPLICAS. It takes
-   * a connection more (`duplicate()`). Without the module by WAIT, for a second at most.
+   * a connection more (`duplicate()`). Without the module by WAIT, for a second at most. Unset: the server's `lock.replicas`.
    */
   replicas?: number;
   /** @deprecated Use `identifier` and `acquiredExternally`. */

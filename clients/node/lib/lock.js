@@ -41,7 +41,7 @@ class Lock {
     if (all.requireModule) needsModule ??= "requireModule asks for";
     if (all.maxQueue !== undefined) needsModule ??= "maxQueue needs";
     if (all.fair !== undefined && keys.length > 1) throw new TypeError('"fair" is for a semaphore of one key');
-    if (all.replicas !== undefined) {
+    if (all.replicas) {
       if (!this._connection.canDuplicate) throw new TypeError('"replicas" needs a connection of its own, and this client can\'t be duplicated');
       // In a cluster WAIT could reach another node than what it waits for.
       if (!this._connection.isOneServer) needsModule ??= "replicas of several servers need";

@@ -8,8 +8,9 @@ class Native {
   constructor(connection, keys, mode, { maxQueue, replicas, fair } = {}) {
     Object.assign(this, { connection, keys, mode, replicas });
     // What the first version of the module did not know.
-    this.newer = fair !== undefined ? "fair needs" : replicas ? "replicas need" : maxQueue !== undefined ? "maxQueue needs" : null;
+    this.newer = fair !== undefined ? "fair needs" : replicas !== undefined ? "replicas need" : maxQueue !== undefined ? "maxQueue needs" : null;
     this.maxQueue = maxQueue === undefined ? [] : ["MAXQUEUE", maxQueue];
+    this.acknowledged = replicas === undefined ? [] : ["REPLICAS", replicas];
     this.many = keys.length === 1 ? 1 : new Set(keys).size;
   }
 
@@ -29,9 +30,10 @@ class Native {
 
   /** The reply comes when the replicas have acknowledged what has changed. */
   sayAcknowledged(verb, rest, read) {
-    if (!this.replicas) return this.say(verb, rest, read);
-    const words = this.words(verb, [...rest, "REPLICAS", this.replicas]), beside = Beside.of(this.connection);
-    return untilReplied(() => beside.use((connection) => connection.sayOnce(this.key, words)), read);
+    const words = [...rest, ...this.acknowledged];
+    if (!this.replicas) return this.say(verb, words, read);
+    const beside = Beside.of(this.connection), said = this.words(verb, words);
+    return untilReplied(() => beside.use((connection) => connection.sayOnce(this.key, said)), read);
   }
 
   /** The fencing token of the hold, or the place in the queue, or null. */
@@ -41,12 +43,9 @@ class Native {
       const number = Number(reply);
       return number > 0 ? { held: true, fence: number } : { held: false, place: -number };
     };
-    // A try joins no queue.
+    // A try joins no queue. A place is returned at once.
     if (how.length === 0) return await this.sayAcknowledged("ACQUIRE", [owner, ttl, ...this.mode], read);
-    // A place is granted before replicas acknowledge it. The same owner's next request waits for them.
-    const replicas = this.replicas ? ["REPLICAS", 0] : [];
-    const reply = await this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...replicas, ...this.maxQueue], read);
-    return this.replicas && reply?.held ? await this.acquire(owner, ttl) : reply;
+    return await this.say("ACQUIRE", [owner, ttl, ...how, ...this.mode, ...this.acknowledged, ...this.maxQueue], read);
   }
 
   release(owner) {

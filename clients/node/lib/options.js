@@ -87,7 +87,7 @@ function checked(options, defaults, lock) {
   kind("onLockLost", all.onLockLost, "function");
   kind("requireModule", all.requireModule, "boolean");
   if (all.maxQueue !== undefined) number("maxQueue", all.maxQueue, { most: Number.MAX_SAFE_INTEGER, whole: true });
-  if (all.replicas !== undefined) number("replicas", all.replicas, { least: 1, most: Number.MAX_SAFE_INTEGER, whole: true });
+  if (all.replicas !== undefined) number("replicas", all.replicas, { most: Number.MAX_SAFE_INTEGER, whole: true });
   checkGroup(all);
   return all;
 }

@@ -26,7 +26,7 @@ const REFUSED = {
   acquiredExternally: [[1, TypeError], [true, TypeError]],
   onLockLost: [["throw", TypeError], [null, TypeError]],
   requireModule: [[1, TypeError]],
-  replicas: [["5", TypeError], [null, TypeError], [0, RangeError], [1.5, RangeError], [Infinity, RangeError]],
+  replicas: [["5", TypeError], [null, TypeError], [-1, RangeError], [1.5, RangeError], [Infinity, RangeError]],
   maxQueue: [["5", TypeError], [null, TypeError], [-1, RangeError], [1.5, RangeError], [NaN, RangeError], [Infinity, RangeError]],
 };
 

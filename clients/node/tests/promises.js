@@ -9,7 +9,7 @@ const { CLIENTS } = require("./clients");
 process.removeAllListeners("warning"); // of a loss, or that the module is missing
 
 const holds = [], losses = [];
-let client, cancelling;
+let kind, client, close, cancelling;
 
 function lockOf(keys, ttl, words) {
   const given = Object.fromEntries(words.map((word) => word.split("=")));
@@ -27,6 +27,10 @@ function lockOf(keys, ttl, words) {
 }
 
 const verbs = {
+  async connect(port) {
+    ({ client, close } = await CLIENTS[kind].connect(+port));
+    return "ready";
+  },
   async acquire(keys, ttl, ...words) {
     const lock = lockOf(keys, ttl, words);
     cancelling = words.includes("cancellable") ? new AbortController() : undefined;
@@ -62,13 +66,13 @@ function wordFor(error) {
 }
 
 async function main() {
-  const [name, port] = process.argv.slice(2);
-  ({ client } = await CLIENTS[name].connect(+port));
-  console.log("ready");
+  kind = process.argv[2];
+  console.log(await verbs.connect(process.argv[3]));
   let before = Promise.resolve();
   for await (const line of createInterface({ input: process.stdin })) {
     const [verb, ...words] = line.split(" ");
     if (verb === "cancel") cancelling?.abort();
+    else if (verb === "rest") close();
     else before = before.then(() => verbs[verb](...words)).catch(wordFor).then((reply) => console.log(reply));
   }
   process.exit();

@@ -20,7 +20,7 @@ final class Acquisition
     /** Whether what this owner has or waits for is not of this request. */
     private bool $isOfOthers = false;
 
-    /** When the command was sent to which the hold is owed: its time to live ends not before this and the ttl. */
+    /** Since when its time to live may run: it ends not before this and the ttl. */
     private float $sent = 0;
 
     /** @param string|null $held The mode in which the owner held the lock before, as far as it knows */
@@ -60,9 +60,6 @@ final class Acquisition
                 $fence = null; // an operator, lock.drain or a failover has ended the wait, and not the patience
             }
 
-            if (null !== $fence && $this->server->grantsEarlier()) {
-                $fence = $this->once();
-            }
             if (null !== $fence && $this->isFresh()) {
                 return $fence;
             }
@@ -115,7 +112,11 @@ final class Acquisition
     private function send(?float $wait, bool $again): ?int
     {
         ++$this->unanswered;
-        $this->sent = Server::now();
+        $sent = Server::now();
+        // The ttl of a place may begin at any time after a reply that was no grant: when replicas have it.
+        if (!$this->sent || null === $wait || !$this->server->keepsPlace()) {
+            $this->sent = $sent;
+        }
         $mayHold = $again || null !== $this->held;
         try {
             $fence = $this->shared
@@ -130,8 +131,11 @@ final class Acquisition
             throw $e;
         }
         --$this->unanswered;
-        if (null === $fence && 'write' === $this->held) {
-            $this->held = null; // it was lost long ago
+        if (null === $fence) {
+            $this->sent = $sent;
+            if ('write' === $this->held) {
+                $this->held = null; // it was lost long ago
+            }
         }
 
         return $fence;

@@ -49,7 +49,7 @@ final class BareServer implements Commands
     public function renew(string $name, string $owner, int $ttl): bool
     {
         $key = $this->connection->key($name);
-        if (null !== $this->replicas) {
+        if ($this->replicas) {
             return (bool) $this->acknowledged($name, ['EVAL', self::RENEW, 1, $key, $owner, $ttl]);
         }
 
@@ -86,7 +86,7 @@ final class BareServer implements Commands
      */
     private function acknowledged(string $name, array $words): mixed
     {
-        if (null === $this->replicas) {
+        if (!$this->replicas) {
             return $this->connection->send($name, $words);
         }
         try {

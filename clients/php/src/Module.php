@@ -62,7 +62,7 @@ final class Module implements Commands
             // What servers say of an unknown command in a script.
             throw 1 === preg_match('/\bunknown (\w+ )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
         }
-        if (null === $this->replicas || null === $fence) {
+        if (!$this->replicas || null === $fence) {
             return $fence;
         }
         $acknowledged = $this->ask($name, $owner, $ttl, ['SHARED'], null);
@@ -130,7 +130,7 @@ final class Module implements Commands
     /** How many seconds the reply may take that waits for replicas: a limit of the client's is not for that. */
     private function limit(): ?float
     {
-        return null === $this->replicas ? null : Connection::REPLY;
+        return $this->replicas ? Connection::REPLY : null;
     }
 
     /** A module that is older calls a word that it does not know a syntax error. */

@@ -43,7 +43,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
      * @param bool       $requireModule Throws on a server without the module
      * @param string|null $ownerPrefix  What owners begin with, before a UUID; null is "host:pid", of the process that acquires
      * @param int|null   $replicas      How many replicas must acknowledge a grant or a refresh; else "NOREPLICAS". Without
-     *                                  the module it sends WAIT, but not in a cluster
+     *                                  the module it sends WAIT, but not in a cluster. Null is the server's lock.replicas
      */
     public function __construct(
         object $redis,
@@ -71,8 +71,8 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         if (null !== $ownerPrefix && ('' === $ownerPrefix || \strlen($ownerPrefix) > 1024 - 37)) {
             throw new InvalidArgumentException(sprintf('The prefix of owners must be 1 to 987 bytes, and is %d.', \strlen($ownerPrefix)));
         }
-        if (null !== $replicas && ($replicas < 1 || $replicas > 64)) {
-            throw new InvalidArgumentException(sprintf('The replicas must be 1 to 64, or null, and are %d.', $replicas));
+        if (null !== $replicas && ($replicas < 0 || $replicas > 64)) {
+            throw new InvalidArgumentException(sprintf('The replicas must be 0 to 64, or null, and are %d.', $replicas));
         }
         $this->server = new Server($this->connection, $queue, $requireModule, $replicas);
         $this->ends = new \WeakMap();

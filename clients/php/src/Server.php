@@ -27,7 +27,7 @@ final class Server
     private Module $module;
     private BareServer $bareServer;
 
-    public function __construct(private Connection $connection, bool $queue, private bool $requireModule, private ?int $replicas = null)
+    public function __construct(private Connection $connection, bool $queue, private bool $requireModule, ?int $replicas = null)
     {
         self::$bare ??= new \WeakMap();
         self::$logged ??= new \WeakMap();
@@ -118,12 +118,6 @@ final class Server
     public function keepsPlace(): bool
     {
         return !isset(self::$bare[$this->connection->client()]) && $this->module->keepsPlace();
-    }
-
-    /** Whether a grant must be asked for again: the ttl of a place that waited for replicas began with an earlier request. */
-    public function grantsEarlier(): bool
-    {
-        return null !== $this->replicas && $this->keepsPlace();
     }
 
     /** Seconds on a clock that is never set. */

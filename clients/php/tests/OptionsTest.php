@@ -27,7 +27,7 @@ final class OptionsTest extends StoreTestCase
             'a wait that is no number' => [InvalidArgumentException::class, ['maxWait' => \NAN]],
             'owners without a beginning' => [InvalidArgumentException::class, ['ownerPrefix' => '']],
             'owners of more than 1024 bytes' => [InvalidArgumentException::class, ['ownerPrefix' => str_repeat('x', 988)]],
-            'no replicas' => [InvalidArgumentException::class, ['replicas' => 0]],
+            'less than no replicas' => [InvalidArgumentException::class, ['replicas' => -1]],
             'too many replicas' => [InvalidArgumentException::class, ['replicas' => 65]],
             'an unknown option' => [\Error::class, ['limit' => 3]],
         ];

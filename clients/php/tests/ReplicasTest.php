@@ -14,12 +14,12 @@ use Symfony\Component\Lock\Exception\LockStorageException;
 /** Grants and renewals that replicas acknowledge. */
 final class ReplicasTest extends StoreTestCase
 {
-    /** @return array{Server, Server} A server without the module and its replica, which has caught up */
-    private static function pair(): array
+    /** @return array{Server, Server} A server and its replica, which has caught up */
+    private static function pair(bool $module = false): array
     {
-        $program = getenv('REDIS_BARE_SERVER') ?: null;
-        $master = new Server(false, ['--repl-diskless-sync-delay', '0'], $program);
-        $replica = new Server(false, ['--replicaof', '127.0.0.1', (string) $master->port], $program);
+        $program = $module ? null : (getenv('REDIS_BARE_SERVER') ?: null);
+        $master = new Server($module, ['--repl-diskless-sync-delay', '0'], $program);
+        $replica = new Server($module, ['--replicaof', '127.0.0.1', (string) $master->port], $program);
         self::waitUntil(fn () => str_contains($master->redis()->info('replication')['slave0'] ?? '', 'state=online'));
 
         return [$master, $replica];
@@ -51,6 +51,19 @@ final class ReplicasTest extends StoreTestCase
         $replica->resume();
         $store->delete($key);
         self::assertSame(0, $master->redis()->dbSize());
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_place_is_claimed_by_one_request_and_its_ttl_counts_from_the_one_before(string $library): void
+    {
+        [$master, $replica] = self::pair(true);
+        $client = 'Predis' === $library ? $master->predis() : $master->redis();
+        $store = new RedisLockStore($client, 20, queue: true, replicas: 1);
+        $store->waitAndSave($key = self::key());
+        self::assertLessThanOrEqual($master->redis()->pttl((string) $key) / 1000, $key->getRemainingLifetime());
+        self::assertSame(self::owner($key), $replica->redis()->get((string) $key));
+        self::assertStringContainsString("\nlock_replicated_total:1\r", $master->redis()->rawCommand('INFO', 'lock'));
+        $store->delete($key);
     }
 
     /** @dataProvider libraries */

@@ -1,5 +1,6 @@
 """The program by which tests/clients/promises tests the Lock for threads. Its lines are described in program.py there."""
 
+import itertools
 import os
 import sys
 
@@ -95,10 +96,15 @@ def word_for(error):
 
 
 if __name__ == "__main__":
-    client = redis.Redis(port=int(sys.argv[1]), socket_timeout=5)
-    print("ready", flush=True)
-    for line in sys.stdin:
+    for line in itertools.chain([f"connect {sys.argv[1]}"], sys.stdin):
         verb, *words = line.split()
+        if verb == "connect":
+            client = redis.Redis(port=int(words[0]), socket_timeout=5)
+            print("ready", flush=True)
+            continue
+        if verb == "rest":
+            client.close()
+            continue
         work = {"acquire": acquire, "release": release, "renew": renew, "held": held, "guard": guard, "forked": forked,
                 "losses": lambda number: str(losses[int(number)])}[verb]
         print(outcome_of(work, *words), flush=True)

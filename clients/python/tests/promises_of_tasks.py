@@ -54,13 +54,23 @@ async def outcome_of(work):
         return word_for(error)
 
 
+def connect(port):
+    print("ready", flush=True)
+    return redis.asyncio.Redis(port=int(port), socket_timeout=5)
+
+
 async def main():
-    client = redis.asyncio.Redis(port=int(sys.argv[1]), socket_timeout=5)
+    client = connect(sys.argv[1])
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    print("ready", flush=True)
     while line := await lines.readline():
         verb, *words = line.decode().split()
+        if verb == "connect":
+            client = connect(*words)
+            continue
+        if verb == "rest":
+            await client.aclose()
+            continue
         if verb == "forked":
             print("cannot", flush=True)  # a child has no loop
             continue

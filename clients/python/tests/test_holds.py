@@ -151,6 +151,26 @@ def test_a_renewal_of_a_released_hold_is_refused_and_is_no_loss(client, watcher)
     assert not hold.lost.is_set() and not losses
 
 
+async def test_a_renewal_that_a_release_overtakes_is_refused_and_is_no_loss(aconnect, watcher, monkeypatch):
+    losses, heard = [], asyncio.Event()
+    hold = await AsyncLock(aconnect(), "market", timeout=10, on_lost=lambda: losses.append(True)).hold()
+    release = hold._core.release
+
+    async def release_and_hear_late(owner):
+        reply = await release(owner)
+        await heard.wait()
+        return reply
+
+    monkeypatch.setattr(hold._core, "release", release_and_hear_late)
+    releasing = asyncio.create_task(hold.release())
+    await asyncio.to_thread(eventually, lambda: watcher.info() is None)
+    with pytest.raises(LockNotOwnedError, match="Cannot renew .* is being released"):
+        await hold.renew()
+    heard.set()
+    await releasing
+    assert not hold.lost.is_set() and not losses
+
+
 async def test_holds_of_one_object_are_independent_in_tasks(aconnect, watcher):
     lock = AsyncLock(aconnect(), "market", timeout=10, limit=3)
     first, second = await lock.hold(), await lock.hold()

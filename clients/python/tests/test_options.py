@@ -38,8 +38,8 @@ NONSENSE = [
 ] + [
     (TypeError, {"max_queue": value}) for value in (1.5, "3", True)
 ] + [
-    (error, {option: value}) for option in ("replicas", "per")
-    for error, value in ((ValueError, 0), (ValueError, 2**63), (TypeError, 1.5), (TypeError, "3"), (TypeError, True))
+    (error, {option: value}) for option, too_small in (("replicas", -1), ("per", 0))
+    for error, value in ((ValueError, too_small), (ValueError, 2**63), (TypeError, 1.5), (TypeError, "3"), (TypeError, True))
 ] + [
     (ValueError, {"fair": value}) for value in ("", "ann:ben", "x" * 513)
 ] + [

@@ -66,6 +66,28 @@ async def test_a_task_holds_what_replicas_have(aconnect, bare, replica, way):
     assert is_free(bare)
 
 
+@pytest.fixture
+def queueing(start_server):
+    master = start_server("repl-diskless-sync-delay 0")
+    start_server(f"replicaof 127.0.0.1 {master.port}")
+    eventually(lambda: master.watcher.db.info("replication").get("slave0", {}).get("state") == "online")
+    return master
+
+
+def test_a_place_of_a_thread_is_claimed_by_one_request(connect, queueing):
+    lock = Lock(connect(port=queueing.port, single_connection_client=True), "market", timeout=60, replicas=1)
+    for _ in range(3):
+        lock.hold().release()
+    assert queueing.watcher.db.info("lock")["lock_replicated_total"] == 3
+
+
+async def test_a_place_of_a_task_is_claimed_by_one_request(aconnect, queueing):
+    lock = AsyncLock(aconnect(port=queueing.port), "market", timeout=60, replicas=1, queue=True)
+    for _ in range(3):
+        await (await lock.hold()).release()
+    assert queueing.watcher.db.info("lock")["lock_replicated_total"] == 3
+
+
 def test_after_too_few_acknowledgements_the_earlier_end_counts(connect, bare, replica):
     hold = Lock(connect(port=bare.port), "market", timeout=60, replicas=1).hold()
     replica.process.send_signal(signal.SIGSTOP)

@@ -30,38 +30,16 @@ pub(crate) enum Reply {
 }
 
 impl<C: Connection> Client<C> {
-    /// A place in the queue is granted before replicas acknowledge it: then the same owner [tries](Client::attempt).
-    ///
     /// If an earlier request of this owner may have been granted, a server without the module is asked for that, too.
+    /// `waits`: as in [`by_module`](Client::by_module).
     pub(crate) async fn acquire(
         &self,
         owner: &[u8],
         ttl: Duration,
-        question: &Cmd,
+        (question, waits): (&Cmd, bool),
         may_be_ours: bool,
     ) -> Result<Reply, Error> {
-        self.read(owner, ttl, self.by_module(question, false).await, may_be_ours).await
-    }
-
-    /// Once, and with the replicas.
-    pub(crate) async fn attempt(
-        &self,
-        owner: &[u8],
-        ttl: Duration,
-        may_be_ours: bool,
-    ) -> Result<Reply, Error> {
-        let question = self.words.acquire_acknowledged(owner, ttl);
-        self.read(owner, ttl, self.by_module(&question, true).await, may_be_ours).await
-    }
-
-    async fn read(
-        &self,
-        owner: &[u8],
-        ttl: Duration,
-        replied: Result<Option<Option<i64>>, Error>,
-        may_be_ours: bool,
-    ) -> Result<Reply, Error> {
-        let replied = match replied {
+        let replied: Option<Option<i64>> = match self.by_module(question, waits).await {
             Err(error) => return Err(self.explain(error).await),
             Ok(replied) => replied,
         };
@@ -136,7 +114,7 @@ impl<C: Connection> Client<C> {
             return Ok(None);
         }
         let replied = match (self.words.replicas, &self.beside) {
-            (Some(_), Some(beside)) if waits => beside.ask(command).await,
+            (Some(1..), Some(beside)) if waits => beside.ask(command).await,
             _ => ask_once(&self.connection, command).await,
         };
         match replied {
@@ -158,7 +136,7 @@ impl<C: Connection> Client<C> {
     /// By the server's own commands.
     async fn change<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         match (self.words.replicas, &self.beside) {
-            (Some(n), Some(beside)) => beside.ask_and_wait(command, n).await,
+            (Some(n @ 1..), Some(beside)) => beside.ask_and_wait(command, n).await,
             _ => ask_once(&self.connection, command).await,
         }
     }

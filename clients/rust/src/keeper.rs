@@ -87,25 +87,27 @@ impl<C: Connection> Request<C> {
 
     async fn acquire(&mut self, asker: &mut Asker<C>) -> Result<Granted, Error> {
         let (mut attempts, mut pauses, mut stood) = (PAUSES.into_iter(), Pauses::default(), 0);
+        let is_place = !matches!(self.patience, Patience::Once);
+        // With replicas, the ttl of a place may begin at any time after a reply that was no grant.
+        let mut since = None;
         loop {
             let (asked, (question, rhythm)) = (Instant::now(), self.question());
+            let begins = *since.get_or_insert(asked);
             // An owner that the caller chose may hold the lock already.
             let may_be_ours = self.left || self.lock.owner.may_hold();
             // Heard out, even if its caller has gone: a release must not overtake it.
             let (client, ttl) = (&self.lock.client, self.lock.ttl);
-            let mut replied = match self.patience {
-                Patience::Once => client.attempt(&self.owner, ttl, may_be_ours).await,
-                _ => client.acquire(&self.owner, ttl, &question, may_be_ours).await,
-            };
-            if self.has_to_be_confirmed(&replied) {
-                self.left = true;
-                replied = self.lock.client.attempt(&self.owner, ttl, true).await;
-            }
+            let replied =
+                client.acquire(&self.owner, ttl, (&question, !is_place), may_be_ours).await;
             let pause = match replied {
-                Ok(Reply::Granted(fence)) => return Ok(Granted { fence, asked }),
+                Ok(Reply::Granted(fence)) => {
+                    let is_late = is_place && fence.is_some() && client.words.wait_for_replicas();
+                    return Ok(Granted { fence, asked: if is_late { begins } else { asked } });
+                }
                 Ok(reply) => {
                     if let Reply::Place(place @ 1..) = reply {
                         self.left = true;
+                        since = Some(asked);
                         if place != stood {
                             (stood, pauses) = (place, Pauses::default());
                         }
@@ -156,10 +158,6 @@ impl<C: Connection> Request<C> {
         if let Some(n) = lock.client.words.max_queue {
             question.arg("MAXQUEUE").arg(n);
         }
-        // A place is granted before replicas acknowledge it, and then confirmed.
-        if lock.client.words.replicas.is_some() {
-            question.arg("REPLICAS").arg(0);
-        }
         question.arg("QUEUE").arg(milliseconds(lease));
         let keeps_place = lease / 3;
         match ticket {
@@ -170,13 +168,6 @@ impl<C: Connection> Request<C> {
             }
             None => (question, Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place))),
         }
-    }
-
-    /// By the replicas. Without the module it is already.
-    fn has_to_be_confirmed(&self, replied: &Result<Reply, Error>) -> bool {
-        let is_a_place = !matches!(self.patience, Patience::Once);
-        let is_granted = matches!(replied, Ok(Reply::Granted(Some(_))));
-        is_a_place && is_granted && self.lock.client.words.replicas.is_some()
     }
 
     /// To what the server allows, if the error is that the place would be kept for too long.

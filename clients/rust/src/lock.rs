@@ -106,7 +106,8 @@ impl<C: Connection> Lock<C> {
     }
 
     /// Acquires and renews it only if `n` replicas have acknowledged that; otherwise there is the server's error
-    /// `NOREPLICAS`, and nothing is left. Without the module by `WAIT`, for a second at most.
+    /// `NOREPLICAS`, and nothing is left. Without the module by `WAIT`, for a second at most. By default the server's
+    /// `lock.replicas` says how many.
     ///
     /// It takes connections of its own, which only [`Locks`](crate::Locks) can open.
     #[must_use]
@@ -212,9 +213,9 @@ impl<C: Connection> Lock<C> {
         let (asker, outcome) = oneshot::channel();
         runtime.spawn(keep(Request::new(self.clone(), owner, patience), asker));
         let outcome = async { outcome.await.unwrap_or(Err(Error::NoRuntime)) };
-        let replies_take = match self.client.words.replicas {
-            Some(_) => REPLICAS_TAKE,
-            None => REPLIES_TAKE,
+        let replies_take = match self.client.words.wait_for_replicas() {
+            true => REPLICAS_TAKE,
+            false => REPLIES_TAKE,
         };
         match end.and_then(|end| end.checked_add(replies_take)) {
             Some(limit) => {

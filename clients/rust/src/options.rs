@@ -29,10 +29,12 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         "a pause must be at least a millisecond",
     )?;
     owner::check(&lock.owner)?;
-    let wrong = |n: Option<u64>| n.is_some_and(|n| n == 0 || n > i64::MAX as u64);
-    refuse(wrong(words.replicas), "replicas must be at least 1, and less than 2^63")?;
     refuse(
-        words.replicas.is_some() && lock.client.beside.is_none(),
+        words.replicas.is_some_and(|n| n > i64::MAX as u64),
+        "the number of replicas must be less than 2^63",
+    )?;
+    refuse(
+        words.wait_for_replicas() && lock.client.beside.is_none(),
         "what waits for replicas needs a connection of its own: make the lock by Locks, which open one",
     )?;
     if let Some(group) = &words.fair {
@@ -40,7 +42,10 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         refuse(!matches!(words.mode, Mode::Limit(_)), "fair needs a limit, which groups share")?;
         refuse(words.names().len() > 1, "fair is for a lock of one key")?;
     }
-    refuse(wrong(words.per), "a group's share must be at least 1, and less than 2^63")?;
+    refuse(
+        words.per.is_some_and(|n| n == 0 || n > i64::MAX as u64),
+        "a group's share must be at least 1, and less than 2^63",
+    )?;
     refuse(
         words.per.is_some() && words.fair.is_none(),
         "per needs fair, which says what is a group",

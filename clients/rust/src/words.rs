@@ -92,12 +92,7 @@ impl Words {
         if let Some(m) = self.per {
             command.arg("PER").arg(m);
         }
-        command
-    }
-
-    /// The same, which waits for the replicas.
-    pub(crate) fn acquire_acknowledged(&self, owner: &[u8], ttl: Duration) -> Cmd {
-        self.acknowledged(self.acquire(owner, ttl))
+        self.acknowledged(command)
     }
 
     fn acknowledged(&self, mut command: Cmd) -> Cmd {
@@ -105,6 +100,10 @@ impl Words {
             command.arg("REPLICAS").arg(n);
         }
         command
+    }
+
+    pub(crate) fn wait_for_replicas(&self) -> bool {
+        self.replicas > Some(0)
     }
 
     pub(crate) fn renew(&self, owner: &[u8], ttl: Duration) -> Cmd {
@@ -193,9 +192,8 @@ mod tests {
         let (mut words, ttl) = (Words::new(["a"]), Duration::from_secs(1));
         words.mode = Mode::Limit(3);
         (words.fair, words.per, words.replicas) = (Some(b"ann".into()), Some(2), Some(1));
-        let place = "LOCK.ACQUIRE a ann:1 1000 LIMIT 3 FAIR PER 2";
-        assert_eq!(said(&words.acquire(b"ann:1", ttl)), place);
-        assert_eq!(said(&words.acquire_acknowledged(b"ann:1", ttl)), format!("{place} REPLICAS 1"));
+        let acquire = "LOCK.ACQUIRE a ann:1 1000 LIMIT 3 FAIR PER 2 REPLICAS 1";
+        assert_eq!(said(&words.acquire(b"ann:1", ttl)), acquire);
         assert_eq!(said(&words.renew(b"ann:1", ttl)), "LOCK.RENEW a ann:1 1000 REPLICAS 1");
         assert_eq!(said(&words.release(b"ann:1")), "LOCK.RELEASE a ann:1");
     }

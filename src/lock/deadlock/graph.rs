@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use indexmap::map::Entry;
 
 use crate::lock::deadlock::found::Claim;
-use crate::lock::deadlock::scene::Scene;
+use crate::lock::deadlock::snapshot::Snapshot;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
 use crate::lock::waiting::queue::Queue;
@@ -25,7 +25,7 @@ const FEW: usize = 8;
 type Indexed<T> = IndexMap<u64, T, BuildHasherDefault<NumberHasher>>;
 
 pub struct Graph<'a> {
-    pub scene: Scene<'a>,
+    pub scene: Snapshot<'a>,
     asks: Ticket,
     /// By their tickets; the one that asks is the first.
     pub requests: Indexed<Request<'a>>,
@@ -99,7 +99,7 @@ pub struct Edge {
 }
 
 impl<'a> Graph<'a> {
-    pub fn new(scene: Scene<'a>, asks: Ticket) -> Self {
+    pub fn new(scene: Snapshot<'a>, asks: Ticket) -> Self {
         Self { scene, asks, requests: IndexMap::default(), locks: IndexMap::default() }
     }
 

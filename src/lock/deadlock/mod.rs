@@ -21,18 +21,18 @@
 pub mod found;
 mod graph;
 mod reduce;
-mod scene;
+mod snapshot;
 pub mod steps;
 mod way;
 
-pub use scene::{Holders, Scene};
+pub use snapshot::{Holders, Snapshot};
 
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::graph::Graph;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::words::Ticket;
 
-impl Scene<'_> {
+impl Snapshot<'_> {
     /// The deadlock that this request closes, which has just come or woken.
     pub fn deadlock_of(self, asks: Ticket, steps: &mut Steps) -> Result<Option<Deadlock>, TooLong> {
         let mut graph = Graph::new(self, asks);

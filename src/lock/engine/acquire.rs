@@ -1,5 +1,7 @@
 //! Acquiring: a request is granted its locks, or waits for them.
 
+use std::ops::ControlFlow;
+
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
@@ -11,7 +13,7 @@ use crate::lock::words::{
 };
 
 /// A request that is handled now, for these locks; no name occurs twice.
-pub(super) struct Acquire<'l, 'k> {
+pub struct Acquire<'l, 'k> {
     pub(super) locks: &'l mut Locks,
     pub(super) turn: &'l mut Turn<'k>,
     pub(super) names: &'l [NameRef<'l>],
@@ -23,20 +25,22 @@ pub(super) struct Acquire<'l, 'k> {
 }
 
 impl Locks {
-    /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
-    pub fn acquire(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        request: &Request<'_>,
-    ) -> Result<Acquired, Refusal> {
+    /// A request for all of these locks or none, of which no name occurs twice: to be handled at once.
+    #[inline]
+    pub fn asks<'l, 'k>(
+        &'l mut self,
+        turn: &'l mut Turn<'k>,
+        names: &'l [NameRef<'l>],
+        request: &'l Request<'l>,
+    ) -> Acquire<'l, 'k> {
         let group = self.waiting.waits.fair_group(request.terms.owner, request.terms.mode);
-        Acquire { locks: self, turn, names, request, group, own: None }.acquire()
+        Acquire { locks: self, turn, names, request, group, own: None }
     }
 }
 
 impl<'l> Acquire<'l, '_> {
-    pub(super) fn acquire(&mut self) -> Result<Acquired, Refusal> {
+    /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`.
+    pub fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
         if self.locks.holds.wall.is_stepped(self.turn.now) {
             names.iter().for_each(|&name| self.locks.meet(self.turn, name));
@@ -81,10 +85,12 @@ impl<'l> Acquire<'l, '_> {
     ) -> Result<Acquired, Refusal> {
         let (parts, patience) = (all.as_ref(), self.request.patience);
         let replicas = self.request.replicas;
-        if (replicas > 0 || !self.locks.waiting.pending.is_empty())
-            && let Some(pending) = self.see_to_replicas(parts)?
-        {
-            return Ok(self.take_pending(all, Some(pending)));
+        if replicas > 0 || !self.locks.waiting.pending.is_empty() {
+            match self.see_to_replicas(parts)? {
+                ControlFlow::Break(reply) => return Ok(reply),
+                ControlFlow::Continue(None) => {}
+                ControlFlow::Continue(joins) => return Ok(self.take_pending(all, joins)),
+            }
         }
         let is_shut = parts.iter().any(Part::is_shut);
         let is_upgrade = parts.iter().any(Part::is_upgrade);
@@ -95,7 +101,7 @@ impl<'l> Acquire<'l, '_> {
             return Err(Refusal::NoUpgrade);
         }
         if is_place && parts.iter().any(Part::is_held) && !parts.iter().all(Part::is_held) {
-            return Err(self.unheard(parts).unwrap_or(Refusal::HoldsSome));
+            return Err(self.undelivered(parts).unwrap_or(Refusal::HoldsSome));
         }
         let lacks = self.turn.lacks_replicas(replicas);
         if is_held_up || is_shut || lacks {

@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::engine::report::{Left, left_until};
-use crate::lock::log::line::Comeback;
+use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::words::{NameRef, NotALock};
@@ -12,7 +12,7 @@ impl Records<'_, '_> {
     /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
     pub fn check(&mut self, owner: &[u8]) -> Result<Option<Left>, NotALock> {
         let Some((hold, deadline)) = self.holds.hold_of(self.turn, self.name, owner)? else {
-            self.record_comeback(owner, Comeback::Check);
+            self.record_comeback(owner, LateUse::Check);
             return Ok(None);
         };
         let is_told = self.mark_told(owner, (hold, deadline));
@@ -25,7 +25,7 @@ impl Records<'_, '_> {
         let held = self.holds.hold_of(self.turn, self.name, owner)?;
         let is_told = held.is_some_and(|held| self.mark_told(owner, held));
         if held.is_none() {
-            self.record_comeback(owner, Comeback::Guard);
+            self.record_comeback(owner, LateUse::Guard);
         }
         let Counts { guarded, guard_refused, .. } = &mut *self.counts;
         count(if is_told { guarded } else { guard_refused }, 1);

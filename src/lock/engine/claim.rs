@@ -72,8 +72,8 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let (time, is_unheard) = match &place.notify {
-            Some(notify) => (self.limits.claim_time, notify.is_unheard),
+        let (time, is_undelivered) = match &place.notify {
+            Some(notify) => (self.limits.claim_time, notify.is_undelivered),
             None => (place.length, false),
         };
         self.waiting.note_if_kept_back(turn, ticket);
@@ -97,9 +97,9 @@ impl Locks {
             return;
         }
         // An owner that could not ask has another turn, unless that closes a deadlock with those that hold the locks now.
-        if !is_unheard && self.waiting.places.end_of(0, time) > turn.now.ms() {
+        if !is_undelivered && self.waiting.places.end_of(0, time) > turn.now.ms() {
             for name in &*names {
-                self.settling(turn, name.borrow()).take_stock();
+                self.settling(turn, name.borrow()).refresh_holders();
             }
             // The search passes over a wait whose time is up.
             if let Some(until) = self.waiting.end_of_lease(ticket) {

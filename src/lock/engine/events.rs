@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::waiting::place::end::Ending;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};

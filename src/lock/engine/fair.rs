@@ -12,7 +12,8 @@ use crate::lock::waiting::queue::Queue;
 use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
-    /// May one more of its owner's group share this lock, by the PER of the request?
+    /// May one more of its owner's group share this lock, by the PER of a new request? A waiter without that room is never
+    /// the first of its queue.
     #[inline]
     pub(in crate::lock) fn has_room_for_group(
         &mut self,

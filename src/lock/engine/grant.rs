@@ -7,7 +7,7 @@ use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
@@ -35,7 +35,8 @@ impl Locks {
         for part in parts {
             claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
-        for place in claimed {
+        // A place whose claim replicas have yet to acknowledge stays.
+        for place in claimed.into_iter().filter(|&place| Delivery::by(place) != news) {
             self.outcomes().end_claimed(place);
         }
         fence

@@ -5,7 +5,7 @@ use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former, Ledger, Tally};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::{Comeback, LostHold, Reason};
+use crate::lock::log::entry::{LateUse, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
 use crate::lock::stats::classes::Classes;
 use crate::lock::stats::{Counts, count};
@@ -160,7 +160,7 @@ impl Records<'_, '_> {
     /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
     /// been noticed before. Returns whether the owner is known to have had a hold that it knew of and did not end.
     #[cold]
-    pub(super) fn record_comeback(&mut self, owner: &[u8], with: Comeback) -> bool {
+    pub(super) fn record_comeback(&mut self, owner: &[u8], with: LateUse) -> bool {
         let remembered = self.holds.former(self.name, owner);
         let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
         if self.log.is_off() {

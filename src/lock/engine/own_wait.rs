@@ -9,7 +9,7 @@
 //! | a wait by a blocked client | takes it over in its position; that client gets `Replaced` | is judged as if it were gone, joins at the end, and that client gets `Replaced`; if it is refused, all is as it was | `OneWait` | is judged as if the wait were not in its queues, and leaves it as it is | withdrawn: that client gets nil |
 //! | a wait by a place | takes it over in its position | the same, and the place ends | `OneWait` | the same | ends |
 //! | a place that is passed by | wakes it where it stood, unless that closes a deadlock, and takes it over | the same | `OneWait` | the same | ends |
-//! | a grant that its client has not heard of | a holder's retry: the same number, told | a holder's retry, or an upgrade | joins, and `Unheard` if it asks for that lock too | a holder's retry | given back |
+//! | a grant that its client has not heard of | a holder's retry: the same number, told | a holder's retry, or an upgrade | joins, and `Undelivered` if it asks for that lock too | a holder's retry | given back |
 //! | a grant that it has not claimed | a holder's retry, which claims it | a holder's retry, or an upgrade, which claim it | the same; and a claim that runs out while its owner waits, or holds one of these locks otherwise, ends the place | a holder's retry, which claims it | given back |
 //! | a wait that is about to end: its time is up, it is to be sent away, its slot has left | ends it first, and joins at the end | the same | the same | granted, or not | ends it |
 //!
@@ -59,8 +59,8 @@ impl Acquire<'_, '_> {
 
     /// Lets the request wait, which can't be granted now: by its owner's own wait, if that is for the same.
     pub(super) fn wait(&mut self, parts: &[Part<'_>]) -> Result<Acquired, Refusal> {
-        if let Some(unheard) = self.unheard(parts) {
-            return Err(unheard);
+        if let Some(undelivered) = self.undelivered(parts) {
+            return Err(undelivered);
         }
         let waits = &self.locks.waiting.waits;
         let waiter = self.own.and_then(|own| waits.get(own));
@@ -78,15 +78,15 @@ impl Acquire<'_, '_> {
     }
 
     /// Refuses the request if it is for a lock that its owner was granted, and may still hear of.
-    pub(super) fn unheard(&self, parts: &[Part<'_>]) -> Option<Refusal> {
-        let is_unheard = |part: &&Part<'_>| {
+    pub(super) fn undelivered(&self, parts: &[Part<'_>]) -> Option<Refusal> {
+        let is_undelivered = |part: &&Part<'_>| {
             let own = part.own.filter(|_| part.is_held()).map(|(hold, _)| hold);
             let owner = self.request.terms.owner;
             let entry = own.and_then(|hold| self.locks.holds.entry(part.name, owner, hold));
             entry.is_some_and(|entry| entry.delivery.offered_to().is_some())
         };
-        let unheard = parts.iter().find(is_unheard);
-        unheard.map(|part| Refusal::Unheard(part.name.keep()))
+        let undelivered = parts.iter().find(is_undelivered);
+        undelivered.map(|part| Refusal::Undelivered(part.name.keep()))
     }
 
     /// Has the request take over its owner's wait for the same locks in the same mode. A place that sleeps wakes, unless
@@ -128,7 +128,7 @@ impl Acquire<'_, '_> {
         match self.request.patience {
             Patience::Place(lease) => {
                 let place = Place::new(&lease, self.turn.keys.asker(lease.command));
-                (Some(self.turn.now.plus(lease.length)), Tell::Place(Box::new(place)))
+                (Some(self.turn.now.plus(lease.length)), Tell::Place(place))
             }
             Patience::Until(until) => (Some(until), Tell::Client(Reply::Due)),
             Patience::Try | Patience::Forever => (None, Tell::Client(Reply::Due)),

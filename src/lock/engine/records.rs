@@ -7,7 +7,7 @@ use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::{Delivery, Entry, Tally};
 use crate::lock::limits::Limits;
 use crate::lock::log::LossLog;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::stats::Counts;
 use crate::lock::stats::classes::Classes;
 use crate::lock::turn::Turn;

@@ -5,7 +5,7 @@ use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Comeback;
+use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::waits::waiter::State;
@@ -26,35 +26,49 @@ impl Locks {
     }
 
     /// Ends this owner's hold, and returns whether there was one that it knew of. Its requests for the lock must have
-    /// been withdrawn; `withdrawn` says whether there were any.
+    /// been withdrawn; `in_time` says whether there were any, or a hold that has been ended already.
     fn release_after(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-        withdrawn: bool,
+        in_time: bool,
     ) -> Result<bool, NotALock> {
-        // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
-        let may_be_unheard = !self.offers.returns.is_empty();
-        let held = self.holds.open_to_release(turn, name, owner);
-        if let Ok(Some(held)) = held {
-            let told = self.records(turn, name).release(owner, held, may_be_unheard);
-            self.count_out(name, owner);
-            self.settle_queue(turn, name);
+        let ended = self.end_hold(turn, name, owner);
+        self.settle_queue(turn, name);
+        if let Ok(Some(told)) = ended {
             return Ok(told);
         }
-        self.settle_queue(turn, name);
+        let may_be_undelivered = !self.offers.returns.is_empty();
         let mut records = self.records(turn, name);
-        if may_be_unheard {
-            records.forget_unheard(owner);
+        if may_be_undelivered {
+            records.forget_undelivered(owner);
         }
-        held?;
+        ended?;
         // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
         // knew of its grant.
-        if !withdrawn && records.record_comeback(owner, Comeback::Release) {
+        if !in_time && records.record_comeback(owner, LateUse::Release) {
             count(&mut records.counts.release_refused, 1);
         }
         Ok(false)
+    }
+
+    /// Ends this owner's hold, if there is one, and returns whether the owner knew of it.
+    #[inline]
+    fn end_hold(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<bool>, NotALock> {
+        // A grant that was not delivered is to be given back, unless another request of this owner may still deliver it.
+        let may_be_undelivered = !self.offers.returns.is_empty();
+        let Some(held) = self.holds.open_to_release(turn, name, owner)? else {
+            return Ok(None);
+        };
+        let told = self.records(turn, name).release(owner, held, may_be_undelivered);
+        self.count_out(name, owner);
+        Ok(Some(told))
     }
 
     /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
@@ -64,26 +78,33 @@ impl Locks {
         names: &[NameRef<'_>],
         owner: &[u8],
     ) -> Result<usize, NotALock> {
-        let mut withdrawn = vec![false; names.len()];
+        let mut in_time = vec![false; names.len()];
         for &name in names {
             self.meet(turn, name);
         }
-        self.outcomes().withdraw(turn, names, owner, &mut withdrawn);
-        // Settled only now, since a waiter that has moved up may have been withdrawn next.
-        if withdrawn.contains(&true) {
-            self.settle_moved_up(turn);
-        }
+        self.outcomes().withdraw(turn, names, owner, &mut in_time);
         for &name in names {
             if self.holds.is_no_lock(turn, name) {
                 if !self.offers.returns.is_empty() {
-                    self.records(turn, name).forget_unheard(owner);
+                    self.records(turn, name).forget_undelivered(owner);
                 }
+                self.settle_moved_up(turn);
                 return Err(NotALock);
             }
         }
         let mut released = 0_usize;
-        for (&name, withdrawn) in names.iter().zip(withdrawn) {
-            let is_released = self.release_after(turn, name, owner, withdrawn)?;
+        // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
+        // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
+        for (&name, in_time) in names.iter().zip(&mut in_time) {
+            if self.waiting.queues.is_fair(name)
+                && let Some(told) = self.end_hold(turn, name, owner)?
+            {
+                *in_time = true;
+                released = released.saturating_add(told.into());
+            }
+        }
+        for (&name, in_time) in names.iter().zip(in_time) {
+            let is_released = self.release_after(turn, name, owner, in_time)?;
             released = released.saturating_add(is_released.into());
         }
         Ok(released)
@@ -98,10 +119,10 @@ impl Records<'_, '_> {
         &mut self,
         owner: &[u8],
         (hold, is_only_one): (Hold, bool),
-        may_be_unheard: bool,
+        may_be_undelivered: bool,
     ) -> bool {
-        let entry = may_be_unheard.then(|| self.holds.entry(self.name, owner, hold)).flatten();
-        let told = entry.is_none_or(|entry| !entry.delivery.is_unheard());
+        let entry = may_be_undelivered.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        let told = entry.is_none_or(|entry| !entry.delivery.is_undelivered());
         self.turn.keys.announce(self.name, LockEvent::Released);
         let ended = match is_only_one {
             true => self.remove_last(owner),
@@ -139,9 +160,9 @@ impl Records<'_, '_> {
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
     /// would be taken for a hold that another client writes in this owner's name later.
-    fn forget_unheard(&mut self, owner: &[u8]) {
+    fn forget_undelivered(&mut self, owner: &[u8]) {
         let entry = self.holds.entry(self.name, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.end.is_missing()) {
+        if entry.is_some_and(|entry| entry.delivery.is_undelivered() && !entry.end.is_missing()) {
             self.holds.ledger(self.name.db).forget(self.name, owner);
         }
     }

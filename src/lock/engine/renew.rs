@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Comeback;
+use crate::lock::log::entry::LateUse;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock};
@@ -27,7 +27,7 @@ impl Locks {
             match self.holds.hold_of(turn, name, owner)? {
                 Some((hold, _)) if self.records(turn, name).is_pending(owner, hold) => {}
                 Some(own) => held.push((name, own)),
-                None => _ = self.records(turn, name).record_comeback(owner, Comeback::Renew),
+                None => _ = self.records(turn, name).record_comeback(owner, LateUse::Renew),
             }
         }
         if held.len() < names.len() {

@@ -3,7 +3,16 @@
 //!
 //! The holds are written for longer than was asked for, by the time that they may wait. When they are acknowledged their
 //! end is set to the TTL from then: so replicas know them until the end that the owner reckons with, or a later one.
+//!
+//! | the owner has, and has not heard of | a try | BLOCK | QUEUE |
+//! |---|---|---|---|
+//! | nothing | `NoReplicas` if too few are connected; else granted, pending with REPLICAS, or nil | the same if it holds the locks; else waits for replicas too | as BLOCK |
+//! | a pending grant of these locks, in this mode or a stronger one | joins it; nil without REPLICAS: it may not be possible to block its client | joins it | joins it; a place's stays as it is, and the larger number of replicas counts |
+//! | one of other locks, or in a weaker mode | `Undelivered`; nil without REPLICAS | `Undelivered` | `Undelivered` |
+//! | a place's turn | as if it had nothing, which claims it | the same | claims it, pending with REPLICAS |
+//! | a place's claim that so many replicas have acknowledged | the same | the same | gets the token |
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::lock::budget::GRANT;
@@ -13,103 +22,116 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::holds::ledger::{Delivery, Entry};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::pending::PendingGrant;
-use crate::lock::waiting::waits::waiter::State;
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{
     Acquired, Fence, Hold, Ms, Name, NameRef, Patience, Refusal, Request, Terms, Ticket,
 };
 
 /// The holds of a pending grant that its owner does not know of.
-type Offered<'n> = Vec<(NameRef<'n>, Hold, Entry)>;
-
-/// The pending grant of its owner that a request joins.
-pub(super) enum Joins {
-    Grant(Ticket),
-    /// It polls for this place.
-    Place(Ticket),
-    /// It is a try, whose client it may not be possible to block.
-    Not,
-}
+type Offered<'n> = Vec<(NameRef<'n>, Hold, Ms, Entry)>;
 
 impl<'l> Acquire<'l, '_> {
-    /// Returns the pending grant of its owner that the request joins, if there is one; and refuses a request that can't wait
-    /// for as many replicas as it wants.
-    pub(super) fn see_to_replicas(&mut self, parts: &[Part<'_>]) -> Result<Option<Joins>, Refusal> {
-        let (wanted, is_try) = (self.request.replicas, self.request.patience == Patience::Try);
-        let are_held = parts.iter().all(Part::is_held);
+    /// What comes of the request, if that is clear; or the pending grant that it joins. See the table above.
+    pub(super) fn see_to_replicas(
+        &mut self,
+        parts: &[Part<'_>],
+    ) -> Result<ControlFlow<Acquired, Option<Ticket>>, Refusal> {
+        let (wanted, patience) = (self.request.replicas, self.request.patience);
+        let (owner, are_held) = (self.request.terms.owner, parts.iter().all(Part::is_held));
+        let Locks { waiting, holds, counts, .. } = &mut *self.locks;
         let pending = self.names.iter().find_map(|&name| {
-            let former = self.locks.holds.former(name, self.request.terms.owner)?;
-            let ticket = former.entry.delivery.offered_to()?;
-            self.locks.waiting.pending.get(ticket).map(|_| (name, ticket))
+            let ticket = holds.former(name, owner)?.entry.delivery.offered_to()?;
+            waiting.pending.get(ticket).map(|grant| (name, ticket, grant.replicas))
         });
-        let is_place = matches!(self.request.patience, Patience::Place(_));
-        let claimed = pending.map(|(_, ticket)| ticket).or_else(|| {
-            let waits = &self.locks.waiting.waits;
-            waits.place_of(self.request.terms.owner, self.names).filter(|_| are_held)
+        let waiter = |ticket| waiting.waits.get(ticket);
+        let place = waiting.waits.place_of(owner, self.names).filter(|_| are_held);
+        let turn = place.and_then(|place| match waiter(place)?.state {
+            State::Granted(fence) => Some((place, fence, waiter(place)?.acknowledged)),
+            _ => None,
         });
-        if let Some(place) = claimed.filter(|_| is_place)
-            && let Some(waiter) = self.locks.waiting.waits.get(place)
-            && waiter.place().is_some()
-            && waiter.is_for(self.names)
-            && waiter.state.is_grant()
-            && (wanted > 0 || waiter.is_acknowledged || pending.is_some())
-        {
-            return Ok(Some(Joins::Place(place)));
-        }
-        if let Some((name, ticket)) = pending {
-            let waiter = self.locks.waiting.waits.get(ticket);
-            let joins = are_held && waiter.is_some_and(|waiter| waiter.is_for(self.names));
-            // It may not be possible to block its client.
-            if is_try && wanted == 0 {
-                count(&mut self.locks.counts.busy, 1);
-                return Ok(Some(Joins::Not));
+        let is_for_these = |one: &Waiter| are_held && one.is_for(self.names);
+        Ok(match (pending, turn, patience) {
+            (Some(_), _, Patience::Try) if wanted == 0 => {
+                count(&mut counts.busy, 1);
+                ControlFlow::Break(Acquired::Busy)
             }
-            if !joins {
-                return Err(Refusal::Unheard(name.keep()));
+            (Some((name, ticket, _)), ..) if !waiter(ticket).is_some_and(is_for_these) => {
+                return Err(Refusal::Undelivered(name.keep()));
             }
-            return Ok(Some(Joins::Grant(ticket)));
-        }
-        if (is_try || are_held) && self.turn.lacks_replicas(wanted) {
-            count(&mut self.locks.counts.replicas_refused, 1);
-            let connected = self.turn.keys.replicas(self.turn.now);
-            return Err(Refusal::NoReplicas { wanted, connected });
-        }
-        Ok(None)
+            (Some((_, place, before)), _, Patience::Place(_)) if waiting.waits.is_place(place) => {
+                ControlFlow::Break(self.poll_pending(place, before))
+            }
+            (Some((_, ticket, _)), ..) => ControlFlow::Continue(Some(ticket)),
+            (None, Some((place, fence, acknowledged)), Patience::Place(_))
+                if wanted <= acknowledged && acknowledged > 0 =>
+            {
+                ControlFlow::Break(self.claim_acknowledged(place, fence))
+            }
+            (None, Some((place, _, _)), Patience::Place(_)) if wanted > 0 => {
+                ControlFlow::Continue(Some(place))
+            }
+            (None, ..) => {
+                if are_held || patience == Patience::Try {
+                    self.refuse_if_too_few()?;
+                }
+                ControlFlow::Continue(None)
+            }
+        })
     }
 
-    /// `LOCK.RENEW` and `LOCK.MRENEW` whose reply waits for replicas.
-    fn renew(&mut self) -> Result<Acquired, Refusal> {
-        let (owner, ttl, wanted) =
-            (self.request.terms.owner, self.request.terms.ttl, self.request.replicas);
-        for &name in self.names {
-            self.locks.meet(self.turn, name);
+    /// The owner of a place polls, whose grant is pending: the poll says how it hears of that. The end stays as replicas
+    /// acknowledge it.
+    fn poll_pending(&mut self, place: Ticket, before: u8) -> Acquired {
+        let (tell, waiting) = (self.tell(), &mut self.locks.waiting);
+        if let Some(ttl) = waiting.waits.get(place).map(|waiter| waiter.ttl) {
+            let (replicas, terms) =
+                (self.request.replicas.max(before), Terms { ttl, ..self.request.terms });
+            waiting.take_over(place, &Request { terms, replicas, ..*self.request }, tell);
+            if replicas > before {
+                waiting.pending.insert(place, replicas, self.turn.now, 0);
+            }
         }
+        Acquired::Place(0)
+    }
+
+    fn refuse_if_too_few(&mut self) -> Result<(), Refusal> {
+        let wanted = self.request.replicas;
+        if !self.turn.lacks_replicas(wanted) {
+            return Ok(());
+        }
+        count(&mut self.locks.counts.replicas_refused, 1);
+        Err(Refusal::NoReplicas { wanted, connected: self.turn.keys.replicas(self.turn.now) })
+    }
+
+    /// `LOCK.RENEW` and `LOCK.MRENEW` with REPLICAS; not renewed is `Busy`.
+    pub fn renew(&mut self) -> Result<Acquired, Refusal> {
+        let (Terms { owner, ttl, .. }, names) = (self.request.terms, self.names);
+        names.iter().for_each(|&name| self.locks.meet(self.turn, name));
         let known = self.known_ends();
-        let holds = |one: &NameRef<'_>| known.iter().any(|(name, _)| name == one);
-        if self.names.iter().all(holds) && self.turn.lacks_replicas(wanted) {
-            count(&mut self.locks.counts.replicas_refused, 1);
-            let connected = self.turn.keys.replicas(self.turn.now);
-            return Err(Refusal::NoReplicas { wanted, connected });
+        if known.len() == names.len() {
+            self.refuse_if_too_few()?;
         }
         // It does not claim what is offered to a place.
         let offered = |&name: &NameRef<'_>| {
             let former = self.locks.holds.former(name, owner);
             former.is_some_and(|former| former.entry.delivery.offered_to().is_some())
         };
-        if self.names.iter().any(offered) {
+        if names.iter().any(offered) {
             count(&mut self.locks.counts.renew_refused, 1);
             return Ok(Acquired::Busy);
         }
-        if !self.locks.renew(self.turn, self.names, owner, ttl)? {
+        if !self.locks.renew(self.turn, names, owner, ttl)? {
             return Ok(Acquired::Busy);
         }
         let tell = self.tell();
         let (waiting, now) = (&mut self.locks.waiting, self.turn.now);
-        let ticket = waiting.enlist(self.request, self.names, tell, now);
-        waiting.pending.insert(ticket, wanted, now, self.locks.limits.replica_timeout);
+        let ticket = waiting.enlist(self.request, names, tell, now);
+        let timeout = self.locks.limits.replica_timeout;
+        waiting.pending.insert(ticket, self.request.replicas, now, timeout);
         self.note_moved(ticket, known);
         Ok(Acquired::Waiting(ticket))
     }
@@ -146,15 +168,12 @@ impl<'l> Acquire<'l, '_> {
     }
 
     /// Grants the request its locks, and has it wait for replicas: instead of the client that waits for this grant
-    /// already, if one does.
+    /// already, if it joins one.
     pub(super) fn take_pending<'n>(
         &mut self,
         parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
-        joins: Option<Joins>,
+        joins: Option<Ticket>,
     ) -> Acquired {
-        if let Some(Joins::Place(place)) = joins {
-            return self.claim_pending(place);
-        }
         let (tell, known) = (self.tell(), self.known_ends());
         let (turn, request) = (&mut *self.turn, self.request);
         let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
@@ -164,8 +183,8 @@ impl<'l> Acquire<'l, '_> {
                 let ticket = waiting.enlist(request, self.names, tell, turn.now);
                 (ticket, ticket)
             }
-            Some(Joins::Not | Joins::Place(_)) => return Acquired::Busy,
-            Some(Joins::Grant(ticket)) => {
+            Some(ticket) => {
+                waiting.end_claim(ticket);
                 outbox.to_reply.extend(waiting.waits.replace_client(ticket));
                 (ticket, waiting.take_over(ticket, request, tell))
             }
@@ -181,73 +200,90 @@ impl<'l> Acquire<'l, '_> {
         Acquired::Waiting(handle)
     }
 
-    /// The owner of a place that was granted its locks polls: replicas have to acknowledge the claim, before a later poll
-    /// returns the token.
-    fn claim_pending(&mut self, place: Ticket) -> Acquired {
-        let Some(waiter) = self.locks.waiting.waits.get(place) else {
-            return Acquired::Busy;
-        };
-        match waiter.state {
-            State::Granted(fence) if waiter.is_acknowledged => {
-                self.locks.outcomes().end_claimed(place);
-                let Terms { owner, client, session, .. } = self.request.terms;
-                for &name in self.names {
-                    if let Some(mut former) = self.locks.holds.former(name, owner) {
-                        former.entry.tie_to(client, session);
-                        self.locks.holds.ledger(name.db).set(name, owner, former.entry);
-                    }
-                }
-                return Acquired::Held(fence);
+    /// The owner of a place polls, and replicas have acknowledged its claim: it gets the token.
+    fn claim_acknowledged(&mut self, place: Ticket, fence: Fence) -> Acquired {
+        let Terms { owner, client, session, .. } = self.request.terms;
+        self.locks.outcomes().end_claimed(place);
+        for &name in self.names {
+            if let Some(mut former) = self.locks.holds.former(name, owner) {
+                former.entry.tie_to(client, session);
+                self.locks.holds.ledger(name.db).set(name, owner, former.entry);
             }
-            State::Granted(fence) => {
-                let tell = self.tell();
-                let (request, owner) = (self.request, self.request.terms.owner);
-                let spare = self.locks.limits.replica_timeout;
-                let until = self.turn.now.plus(request.terms.ttl.saturating_add(spare));
-                self.locks.waiting.end_claim(place);
-                self.locks.waiting.take_over(place, request, tell);
-                self.locks.waiting.decide(place, State::Pending(fence));
-                let now = self.turn.now;
-                self.locks.waiting.pending.insert(place, request.replicas, now, spare);
-                for &name in self.names {
-                    if let Ok(Some((hold, _))) = self.locks.holds.hold_of(self.turn, name, owner) {
-                        self.locks.records(self.turn, name).move_end(owner, hold, until);
-                    }
-                }
-            }
-            _ => {}
         }
-        Acquired::Place(0)
+        Acquired::Held(fence)
     }
 }
 
 impl Locks {
-    /// `LOCK.RENEW` and `LOCK.MRENEW` with `REPLICAS`; not renewed is `Busy`.
-    pub fn renew_and_wait(
-        &mut self,
-        turn: &mut Turn<'_>,
-        names: &[NameRef<'_>],
-        request: &Request<'_>,
-    ) -> Result<Acquired, Refusal> {
-        Acquire { locks: self, turn, names, request, group: None, own: None }.renew()
-    }
-
     /// Does what is due for grants that wait for replicas.
     pub(super) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
             && let Some((ticket, pending)) = self.waiting.pending.take_due(turn.now)
         {
             turn.budget.draw(GRANT);
-            match self.waiting.waits.get(ticket).map(|waiter| (waiter.state, waiter)) {
-                Some((State::Pending(fence), waiter)) => {
-                    let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-                    let until = turn.now.plus(waiter.ttl);
-                    let offered = self.holds_pending(turn, ticket, (&names, &owner, fence));
-                    self.judge_pending(turn, (ticket, pending), (&owner, offered), until);
-                }
-                _ => _ = self.waiting.pending.remove(ticket),
+            self.judge_pending(turn, ticket, pending);
+        }
+    }
+
+    fn judge_pending(&mut self, turn: &mut Turn<'_>, ticket: Ticket, pending: PendingGrant) {
+        let waiter = self.waiting.waits.get(ticket);
+        let Some((State::Pending(fence), waiter)) = waiter.map(|one| (one.state, one)) else {
+            self.waiting.pending.remove(ticket);
+            return;
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let (is_place, until) = (waiter.place().is_some(), turn.now.plus(waiter.ttl));
+        let offered = self.holds_pending(turn, ticket, (&names, &owner, fence));
+        let (mut outcome, mut moved) = (State::Withdrawn, Vec::new());
+        let is_retry = offered.as_ref().is_some_and(Vec::is_empty);
+        if let Some(offered) = offered {
+            // Replicas know the holds until the end of the TTL only if it begins in time.
+            if pending.is_acknowledged && turn.now.ms() <= pending.deadline {
+                return self.tell_pending(turn, (ticket, pending), (&owner, offered), until);
+            }
+            if turn.now.ms() < pending.deadline {
+                return;
+            }
+            for (name, _, _, entry) in offered {
+                let delivery = Delivery::UNACKNOWLEDGED;
+                self.holds.ledger(name.db).set(name, &owner, Entry { delivery, ..entry });
+                let given_back = Return { name: name.keep(), owner: Rc::clone(&owner) };
+                self.offers.returns.insert((0, given_back));
+            }
+            count(&mut self.counts.replicas_refused, 1);
+            (outcome, moved) =
+                (State::NoReplicas(pending.replicas), self.waiting.pending.moved_by(ticket));
+        }
+        match is_place && !is_retry {
+            true => self.outcomes().lose_grant(ticket),
+            false => self.outcomes().end_wait(ticket, outcome),
+        }
+        for (name, written, known) in moved {
+            self.move_back(turn, name.borrow(), &owner, (written, known));
+        }
+    }
+
+    /// Replicas have acknowledged this grant: its owner gets it, until this time.
+    fn tell_pending(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (ticket, pending): (Ticket, PendingGrant),
+        (owner, offered): (&[u8], Offered<'_>),
+        until: Ms,
+    ) {
+        let waited = turn.now.micros().saturating_sub(pending.since.micros());
+        count(&mut self.counts.replicated, 1);
+        self.counts.replica_waits.add(waited);
+        self.waiting.pending.tell_moves(ticket);
+        self.outcomes().confirm_pending(ticket);
+        for (name, hold, end, _) in offered {
+            // Without that it lasts for longer than it has to.
+            if turn.keys.is_writable() && self.records(turn, name).may_write() {
+                self.records(turn, name).move_end(owner, hold, until.min(end));
+                self.settle_queue(turn, name);
             }
         }
+        self.waiting.acknowledge_claim(ticket, pending.replicas, until);
     }
 
     /// The holds that this pending grant offers; none if its owner does not hold all of its locks any more.
@@ -260,64 +296,15 @@ impl Locks {
         let mut offered = Vec::new();
         for name in names.iter().map(Name::borrow) {
             self.meet(turn, name);
-            let (hold, _) = self.holds.hold_of(turn, name, owner).ok()??;
+            let (hold, end) = self.holds.hold_of(turn, name, owner).ok()??;
             let entry = self.holds.entry(name, owner, hold);
             // A renewal has no token.
             let entry = entry.filter(|entry| fence == 0 || entry.fence() == Some(fence))?;
             if entry.delivery.offered_to() == Some(ticket) {
-                offered.push((name, hold, entry));
+                offered.push((name, hold, end.unwrap_or(Ms::MAX), entry));
             }
         }
         Some(offered)
-    }
-
-    fn judge_pending(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (ticket, pending): (Ticket, PendingGrant),
-        (owner, offered): (&Rc<[u8]>, Option<Offered<'_>>),
-        until: Ms,
-    ) {
-        let is_place = self.waiting.waits.is_place(ticket);
-        let Some(offered) = offered else {
-            return match is_place {
-                true => self.outcomes().lose_grant(ticket),
-                false => self.outcomes().end_wait(ticket, State::Withdrawn),
-            };
-        };
-        if pending.is_acknowledged {
-            let waited = turn.now.micros().saturating_sub(pending.since.micros());
-            count(&mut self.counts.replicated, 1);
-            self.counts.replica_waits.add(waited);
-            self.waiting.pending.tell_moves(ticket);
-            self.outcomes().confirm_pending(ticket);
-            for (name, hold, _) in offered {
-                // Without that it lasts for longer than it has to.
-                if turn.keys.is_writable() && self.records(turn, name).may_write() {
-                    self.records(turn, name).move_end(owner, hold, until);
-                    self.settle_queue(turn, name);
-                }
-            }
-            self.waiting.acknowledge_claim(ticket, until);
-        } else if pending.deadline <= turn.now.ms() {
-            let is_retry = offered.is_empty();
-            for (name, _, entry) in offered {
-                let delivery = Delivery::UNACKNOWLEDGED;
-                self.holds.ledger(name.db).set(name, owner, Entry { delivery, ..entry });
-                let given_back = Return { name: name.keep(), owner: Rc::clone(owner) };
-                self.offers.returns.insert((0, given_back));
-            }
-            count(&mut self.counts.replicas_refused, 1);
-            let moved = self.waiting.pending.moved_by(ticket);
-            match is_place {
-                true if is_retry => self.outcomes().end_wait(ticket, State::SentAway),
-                true => self.outcomes().lose_grant(ticket),
-                false => self.outcomes().end_wait(ticket, State::NoReplicas(pending.replicas)),
-            }
-            for (name, written, known) in moved {
-                self.move_back(turn, name.borrow(), owner, (written, known));
-            }
-        }
     }
 
     /// Lets a hold end as its owner knows, and not as it was written last: by that time it may be over.

@@ -5,7 +5,7 @@ use crate::lock::holds::Holds;
 use crate::lock::keyspace::Glance;
 use crate::lock::lock::LockState;
 use crate::lock::log::LossLog;
-use crate::lock::log::line::Line;
+use crate::lock::log::entry::LogEntry;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now};
@@ -143,13 +143,17 @@ impl Reports<'_> {
     }
 
     /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
-    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+    pub fn losses(
+        &mut self,
+        turn: &mut Turn<'_>,
+        most: usize,
+    ) -> Vec<(LogEntry, Option<HolderNow>)> {
         let log = self.log;
-        let with_holder = |line: &Line| (line.clone(), self.holder_now(turn, line));
+        let with_holder = |line: &LogEntry| (line.clone(), self.holder_now(turn, line));
         log.newest().take(most).map(with_holder).collect()
     }
 
-    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
+    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &LogEntry) -> Option<HolderNow> {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
         let name = self.holds.name(db, key);

@@ -15,9 +15,9 @@ use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 /// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
-    /// It is through: it was granted what it waits for, has lost the right to it, or its time was up.
-    Through,
-    Waits,
+    /// Its wait is over: it was granted what it waits for, has lost the right to it, or its time was up.
+    Done,
+    Blocked,
     /// It has to wait on, because another owner holds the lock alone, until this time. The queue has
     /// that holder already.
     Held(Ms),
@@ -87,21 +87,21 @@ impl Settling<'_, '_> {
         loop {
             match self.serve_one() {
                 // None is left that it could be granted to.
-                Served::Through if !self.locks.waiting.queues.contains(self.name) => return,
+                Served::Done if !self.locks.waiting.queues.contains(self.name) => return,
                 // There are too many waiters that may have the lock for one turn.
-                Served::Through if self.turn.budget.is_spent() => return self.settle_next_turn(),
-                Served::Through => {}
-                Served::Held(until) => return self.write_down(false, after(Some(until))),
-                Served::Waits => {
+                Served::Done if self.turn.budget.is_spent() => return self.settle_next_turn(),
+                Served::Done => {}
+                Served::Held(until) => return self.schedule_recheck(false, after(Some(until))),
+                Served::Blocked => {
                     if self.locks.waiting.queues.contains(self.name) {
                         self.locks.records(self.turn, self.name).adopt_orphan();
                     }
-                    return self.take_stock();
+                    return self.refresh_holders();
                 }
                 Served::Refused => {
                     self.locks.clock.key_may_have_left(self.name.key);
                     self.locks.waiting.queues.retry_later(self.name, self.turn.now);
-                    return self.take_stock();
+                    return self.refresh_holders();
                 }
             }
         }
@@ -110,7 +110,7 @@ impl Settling<'_, '_> {
     /// The rest of what there is to do for this lock follows in the next turn.
     fn settle_next_turn(&mut self) {
         self.locks.waiting.queues.look_by(self.name, self.turn.now.plus(1));
-        self.take_stock();
+        self.refresh_holders();
     }
 
     /// Serves one waiter that may have the lock now, if there is one. Remembers the holders of the lock in
@@ -120,11 +120,11 @@ impl Settling<'_, '_> {
             return Served::Refused;
         }
         let look = self.look();
-        let left = if look.is_anew { self.serve_holders() } else { Served::Waits };
+        let left = if look.is_anew { self.serve_holders() } else { Served::Blocked };
         match look.lock {
-            LockState::NoLock => Served::Waits,
-            LockState::Exclusive { deadline } if left == Served::Waits => {
-                deadline.map_or(Served::Waits, Served::Held)
+            LockState::NoLock => Served::Blocked,
+            LockState::Exclusive { deadline } if left == Served::Blocked => {
+                deadline.map_or(Served::Blocked, Served::Held)
             }
             LockState::Exclusive { .. } => left,
             LockState::Free | LockState::Shared { .. } => {
@@ -133,7 +133,7 @@ impl Settling<'_, '_> {
                 let lock =
                     if is_known { look.lock } else { self.locks.holds.state(self.turn, self.name) };
                 match self.serve_first(lock) {
-                    Served::Waits => left,
+                    Served::Blocked => left,
                     seen => seen,
                 }
             }
@@ -143,17 +143,17 @@ impl Settling<'_, '_> {
     /// Serves those that wait for this lock and hold it, which others have written. Returns what is left for the next
     /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
     fn serve_holders(&mut self) -> Served {
-        let mut left = Served::Waits;
+        let mut left = Served::Blocked;
         for ticket in self.waits_of_holders() {
             if self.turn.budget.is_spent() {
-                left = Served::Through;
+                left = Served::Done;
                 break;
             }
             if self.serve_holder(ticket) == Served::Refused {
                 left = Served::Refused;
             }
         }
-        if left != Served::Waits
+        if left != Served::Blocked
             && let Some(queue) = self.locks.waiting.queues.get_mut(self.name)
         {
             queue.touch();
@@ -175,11 +175,11 @@ impl Settling<'_, '_> {
     /// Serves the first waiter of the queue of this lock, which has just been looked at.
     fn serve_first(&mut self, lock: LockState) -> Served {
         let Some(ticket) = self.advance_to_first() else {
-            return Served::Waits;
+            return Served::Blocked;
         };
         let served = self.serve(ticket, Some(lock));
         // If the lock is held alone now, and others wait, nothing else can be served.
-        if served == Served::Through
+        if served == Served::Done
             && self.locks.waiting.queues.contains(self.name)
             && let Some(held) = self.locks.holds.ledger(self.name.db).want(self.name)
             && let Some(until) = held.alone().and_then(|alone| alone.entry.end.known())
@@ -207,8 +207,8 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.get(other).is_some_and(|queue| queue.fair().is_some()) {
-            self.locks.settling(self.turn, other).take_stock();
+        if self.locks.waiting.queues.is_fair(other) {
+            self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());
         let first = self.locks.settling(self.turn, other).advance_to_first();
@@ -222,14 +222,14 @@ impl Settling<'_, '_> {
     /// alone, `here` is what was found of it.
     fn serve(&mut self, ticket: Ticket, here: Option<LockState>) -> Served {
         let Some(waiter) = self.locks.waiting.waits.get(ticket) else {
-            return Served::Waits;
+            return Served::Blocked;
         };
         if waiter.state != State::Waiting {
-            return Served::Waits;
+            return Served::Blocked;
         }
         if let Some(outcome) = self.locks.waiting.outcome_if_over(ticket, self.turn.now) {
             self.conclude(ticket, outcome);
-            return Served::Through;
+            return Served::Done;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let (places, claim_time) = (&self.locks.waiting.places, self.locks.limits.claim_time);
@@ -254,32 +254,29 @@ impl Settling<'_, '_> {
                     (self.locks.holds.open(self.turn, name, &owner), in_turn)
                 }
             };
-            let at = (name, opened.lock);
-            let in_turn = in_turn && self.locks.has_room_for_group(self.turn, at, &terms);
-            let now = self.turn.now;
-            let found = self.locks.fit((name, opened), (terms.mode, in_turn), now).ok();
+            let found = self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now).ok();
             // Its owner has come to share a lock that it asks for alone: an upgrade does not wait.
             if found.as_ref().is_some_and(Part::is_upgrade) {
                 self.conclude(ticket, State::NoUpgrade);
-                return Served::Through;
+                return Served::Done;
             }
             let Some(part) = found.filter(|part| !part.is_shut()) else {
                 if !self.turn.keys.can_open(name) {
                     return Served::Refused;
                 }
                 self.locks.waiting.waits.shut_out_by(ticket, place);
-                return Served::Waits;
+                return Served::Blocked;
             };
             parts.push(part);
         }
         if is_place && !parts.iter().all(Part::is_new) {
             // A place ends when its owner comes to hold some of its locks.
             self.conclude(ticket, State::Withdrawn);
-            return Served::Through;
+            return Served::Done;
         }
         if self.turn.lacks_replicas(replicas) {
             self.locks.waiting.queues.retry_all_later(&names, self.turn.now);
-            return Served::Waits;
+            return Served::Blocked;
         }
         if !names.iter().all(|name| self.locks.records(self.turn, name.borrow()).may_write()) {
             return Served::Refused;
@@ -287,7 +284,7 @@ impl Settling<'_, '_> {
         if !self.conclude_if_denied(ticket) {
             self.grant(ticket, parts, &terms);
         }
-        Served::Through
+        Served::Done
     }
 
     /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::tick::PAUSE;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::Name;
 
@@ -41,7 +41,7 @@ impl Locks {
         }
         let reason = match former.entry.delivery {
             delivery if delivery.is_unacknowledged() => Reason::Unacknowledged,
-            delivery if delivery.is_unheard() => Reason::Undelivered,
+            delivery if delivery.is_undelivered() => Reason::Undelivered,
             _ => Reason::Disconnected,
         };
         let lost = std::slice::from_ref(&former);

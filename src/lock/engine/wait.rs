@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::lock::deadlock::Scene;
+use crate::lock::deadlock::Snapshot;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::acquire::Acquire;
@@ -31,7 +31,7 @@ impl Acquire<'_, '_> {
         for &name in names {
             // Other queues have been settled in this turn, but may not have been fair.
             if self.locks.waiting.queues.len_of(name, None) == 1 || self.group.is_some() {
-                self.locks.settling(self.turn, name).take_stock();
+                self.locks.settling(self.turn, name).refresh_holders();
             }
         }
         let found = self.locks.deadlock_now(self.turn, ticket, own);
@@ -88,7 +88,7 @@ impl Locks {
             let mut steps = self.searches.begin(turn.now);
             let (max_sharers, now) = (self.limits.max_sharers, turn.now);
             let (waiting, holds) = (&self.waiting, &self.holds);
-            let scene = Scene { waiting, holds, without, max_sharers, now };
+            let scene = Snapshot { waiting, holds, without, max_sharers, now };
             let found = scene.deadlock_of(ticket, &mut steps);
             self.searches.end(&steps);
             let found = found?;
@@ -104,7 +104,7 @@ impl Locks {
             for name in &anew {
                 // What others have written may not have been heard of. What has been seen now is acted on later.
                 self.waiting.queues.note(name.clone());
-                self.settling(turn, name.borrow()).take_stock();
+                self.settling(turn, name.borrow()).refresh_holders();
                 self.waiting.queues.note(name.clone());
             }
             if anew.is_empty() {

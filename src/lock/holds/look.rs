@@ -6,14 +6,14 @@ use crate::lock::holds::ledger::{End, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, Now, Slot, after, is_over};
 
 /// A client waits for the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// May others have written its key unheard, so that all who share it are to be read anew?
+    /// May others have written its key unnoticed, so that all who share it are to be read anew?
     pub is_stale: bool,
     /// More sharers than this are not read.
     pub most: u64,
@@ -164,7 +164,7 @@ impl Holds {
     /// Forgets shares that other clients have removed from the lock, if it has fewer than are remembered.
     pub fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
         // After a step of the clock, shares that are not in the key may still have to be written again.
-        if self.is_in_step(turn.now, name)
+        if self.is_synced(turn.now, name)
             && let Stored::Shared { count } = turn.keys.look(name)
             && self.held(name).is_some_and(|held| held.len() > count)
         {
@@ -183,10 +183,10 @@ impl Holds {
             Stored::Shared { .. } | Stored::NoLock => (false, false),
         };
         // After a step of the clock a lock may be held without a key, or longer than its key says.
-        let in_step = self.is_in_step(now, name);
+        let synced = self.is_synced(now, name);
         // The hold of one owner, which is over: a share can't be written beside it.
         let mut is_over = (is_one && self.state(turn, name) == LockState::Free)
-            || (in_step && !is_nothing && is_over(turn.keys.deadline(name), now));
+            || (synced && !is_nothing && is_over(turn.keys.deadline(name), now));
         let mut over = Vec::new();
         if !is_over && !is_nothing {
             let any_lasts;
@@ -197,7 +197,7 @@ impl Holds {
             turn.keys.remove(name);
         }
         // What is remembered of earlier holders must not count for later ones.
-        if is_over || (is_nothing && in_step) {
+        if is_over || (is_nothing && synced) {
             return self.lose_all(name, Reason::Expired);
         }
         if !over.is_empty() {

@@ -15,7 +15,7 @@ use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Token};
 use crate::lock::holds::wall::WallClock;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
 
 /// How many forgotten records a tick frees.

@@ -217,10 +217,10 @@ impl Holds {
             });
             return;
         }
-        let in_step = self.is_in_step(now, name);
+        let synced = self.is_synced(now, name);
         let key_ends = turn.keys.deadline(name);
         turn.keys.each_share(name, &mut |owner, share| {
-            let ends = self.ends_of_share(name, (owner, share), key_ends, in_step);
+            let ends = self.ends_of_share(name, (owner, share), key_ends, synced);
             is_over(ends.with_key, now) || visit(owner, ends)
         });
     }
@@ -249,7 +249,7 @@ impl Holds {
 
     /// Do the ends in the key of this shared lock agree with what is remembered?
     #[inline]
-    pub fn is_in_step(&self, now: Now, name: NameRef<'_>) -> bool {
+    pub fn is_synced(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
             || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
     }
@@ -275,9 +275,9 @@ impl Holds {
         name: NameRef<'_>,
         (owner, share): (&[u8], Share),
         key_ends: Option<Ms>,
-        in_step: bool,
+        synced: bool,
     ) -> ShareEnds {
-        let entry = if in_step { None } else { self.entry(name, owner, Hold::Shared) };
+        let entry = if synced { None } else { self.entry(name, owner, Hold::Shared) };
         match entry.and_then(|entry| entry.end.by_our_clock()) {
             Some(end) => ShareEnds { with_key: Some(end), own: Some(end) },
             None => ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline },
@@ -286,16 +286,16 @@ impl Holds {
 
     /// The owners of all shares in the key that are over, and whether others last.
     pub fn shares_over(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> (Vec<Box<[u8]>>, bool) {
-        let (now, in_step) = (turn.now, self.is_in_step(turn.now, name));
+        let (now, synced) = (turn.now, self.is_synced(turn.now, name));
         let (mut over, mut any_lasts) = (Vec::new(), false);
         turn.keys.each_share(name, &mut |owner, share| {
-            let lasts = !is_over(self.ends_of_share(name, (owner, share), None, in_step).own, now);
+            let lasts = !is_over(self.ends_of_share(name, (owner, share), None, synced).own, now);
             any_lasts |= lasts;
             if !lasts {
                 over.push(Box::from(owner));
             }
             // Those that end first come first, but not after a step of the clock.
-            !lasts || !in_step
+            !lasts || !synced
         });
         (over, any_lasts)
     }
@@ -335,13 +335,13 @@ impl Holds {
         all: usize,
         key_ends: Option<Ms>,
     ) -> LockState {
-        let (now, in_step) = (turn.now, self.is_in_step(turn.now, name));
-        if in_step && is_over(key_ends, now) {
+        let (now, synced) = (turn.now, self.is_synced(turn.now, name));
+        if synced && is_over(key_ends, now) {
             return LockState::Free;
         }
         let (mut over, mut first_end) = (0_usize, None);
         turn.keys.each_share(name, &mut |owner, share| {
-            let end = self.ends_of_share(name, (owner, share), key_ends, in_step).with_key;
+            let end = self.ends_of_share(name, (owner, share), key_ends, synced).with_key;
             let is_over = is_over(end, now);
             if is_over {
                 over = over.saturating_add(1);
@@ -349,7 +349,7 @@ impl Holds {
                 first_end = earlier(first_end, end);
             }
             // Those that end first come first, but not after a step of the clock.
-            is_over || !in_step
+            is_over || !synced
         });
         shared_by(all.saturating_sub(over), over, first_end)
     }

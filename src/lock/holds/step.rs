@@ -14,7 +14,7 @@ use crate::lock::holds::ledger::held::{Held, Holder};
 use crate::lock::holds::ledger::{End, Entry, Former, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, Now, is_over};
 
@@ -62,11 +62,11 @@ impl Holds {
         if !self.may_miss_keys(turn.now) || self.held(name).is_none() {
             return Vec::new();
         }
-        self.bring_into_step(turn, name)
+        self.resync(turn, name)
     }
 
     #[cold]
-    fn bring_into_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
+    fn resync(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<Lost> {
         let mut lost = match turn.keys.look(name) {
             // The key is not a lock any more.
             Stored::NoLock => self.end_by_wall(name, turn.now),
@@ -77,7 +77,7 @@ impl Holds {
             // The key was missing, so another client has written this one.
             Stored::Shared { .. } if self.is_missing(name) => self.end_by_wall(name, turn.now),
             Stored::Shared { .. } => {
-                if !self.is_in_step(turn.now, name) && turn.may_write(name) {
+                if !self.is_synced(turn.now, name) && turn.may_write(name) {
                     self.write_shares(turn, name, false);
                 }
                 Vec::new()
@@ -121,7 +121,7 @@ impl Holds {
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
                 self.note_missing(name, turn.now, &|_, _| true);
             }
-            Some(_) => self.note_in_step(name, true),
+            Some(_) => self.note_synced(name, true),
             None => {}
         }
         Vec::new()
@@ -145,7 +145,7 @@ impl Holds {
             None => {}
             Some((Hold::Exclusive, (owner, end))) => {
                 turn.keys.hold(name, owner.bytes(), end);
-                self.note_in_step(name, true);
+                self.note_synced(name, true);
             }
             Some((Hold::Shared, _)) => self.write_shares(turn, name, true),
         }
@@ -180,7 +180,7 @@ impl Holds {
                 turn.keys.share(name, owner, end);
             }
         }
-        self.note_in_step(name, true);
+        self.note_synced(name, true);
     }
 
     /// A hold was written into its key, until this end. Of the other shares in a key that says nothing.
@@ -191,8 +191,8 @@ impl Holds {
             self.ledger(name.db).note_there(name);
         }
         if self.wall.is_stepped(now) {
-            let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
-            self.note_in_step(name, others_agree);
+            let others_agree = hold == Hold::Exclusive || self.is_synced(now, name);
+            self.note_synced(name, others_agree);
         } else if self.wall.settle() {
             // What was noted of the keys of earlier holds is not true of this one's after the next step.
             for (_, ledger) in self.ledgers.iter_mut() {
@@ -202,10 +202,10 @@ impl Holds {
     }
 
     /// The expiry of this key, and all ends in it, are right by the present wall clock; or it isn't known.
-    fn note_in_step(&mut self, name: NameRef<'_>, is_known: bool) {
+    fn note_synced(&mut self, name: NameRef<'_>, is_known: bool) {
         let wall = is_known.then_some(self.wall);
         let ledger = self.ledger(name.db);
-        ledger.note_in_step(name, wall);
+        ledger.note_synced(name, wall);
         // They outlast their locks, and steps may matter for days.
         if ledger.has_idle_notes() {
             let ledger = self.ledgers.open(name.db);

@@ -1,11 +1,11 @@
 //! The log that LOCK.LOG shows: the last holds that ended without being released by their owners, and why.
 //! It only records, and changes no lock.
 
-pub mod line;
+pub mod entry;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::log::line::{About, CameBack, Comeback, Cut, Line, LostHold, Reason};
+use crate::lock::log::entry::{About, CameBack, LateUse, LogEntry, LostHold, Reason, Truncated};
 use crate::lock::words::{Db, Ms, NameRef, Now, Print, Secret};
 
 /// Losses of one lock for one reason share a line if no more time than this lies between them, as in ACL LOG.
@@ -29,7 +29,7 @@ pub struct LossLog {
     secret: Secret,
     most: usize,
     /// The lines, by their places in the order.
-    lines: BTreeMap<u64, Line>,
+    lines: BTreeMap<u64, LogEntry>,
     /// The places of lines that are about one lock, by that lock.
     of_key: BTreeSet<(Db, Print, u64)>,
     last_place: u64,
@@ -61,7 +61,7 @@ impl LossLog {
     }
 
     /// The lines, the newest first.
-    pub fn newest(&self) -> impl Iterator<Item = &Line> {
+    pub fn newest(&self) -> impl Iterator<Item = &LogEntry> {
         self.lines.values().rev()
     }
 
@@ -72,14 +72,14 @@ impl LossLog {
         }
         let print = self.secret.print(loss.name.key);
         let owner_print = self.secret.half_print(loss.owner);
-        let is_same = |line: &Line| {
+        let is_same = |line: &LogEntry| {
             line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
         };
         let same = self.of_key(loss.name.db, print).find(|(_, line)| is_same(line));
         let same = same.map(|(place, _)| place);
         let mut line = (same.and_then(|place| self.take(place)))
             .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.name.db), now));
-        let (key, owner) = (Cut::of(loss.name.key), Cut::of(loss.owner));
+        let (key, owner) = (Truncated::of(loss.name.key), Truncated::of(loss.owner));
         let about = About { key, print, owner, owner_print };
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
         line.count = line.count.saturating_add(count);
@@ -105,12 +105,12 @@ impl LossLog {
         &mut self,
         name: NameRef<'_>,
         owner: &[u8],
-        with: Comeback,
+        with: LateUse,
         now: Now,
     ) -> Option<Reason> {
         let print = self.secret.print(name.key);
         let owner_print = self.secret.half_print(owner);
-        let its = |line: &Line| (line.lost.as_ref()).map(|(about, _)| about.owner_print);
+        let its = |line: &LogEntry| (line.lost.as_ref()).map(|(about, _)| about.owner_print);
         let (place, _) =
             self.of_key(name.db, print).find(|(_, line)| its(line) == Some(owner_print))?;
         let line = self.lines.get_mut(&place)?;
@@ -121,13 +121,13 @@ impl LossLog {
     }
 
     /// The lines about one lock, the newest first, with their places.
-    fn of_key(&self, db: Db, print: Print) -> impl Iterator<Item = (u64, &Line)> {
+    fn of_key(&self, db: Db, print: Print) -> impl Iterator<Item = (u64, &LogEntry)> {
         let places = self.of_key.range((db, print, 0)..=(db, print, u64::MAX));
         places.rev().filter_map(|&(_, _, place)| Some((place, self.lines.get(&place)?)))
     }
 
     /// Removes and returns the line at this place.
-    fn take(&mut self, place: u64) -> Option<Line> {
+    fn take(&mut self, place: u64) -> Option<LogEntry> {
         let line = self.lines.remove(&place)?;
         if let (Some(db), Some((about, _))) = (line.db, &line.lost) {
             self.of_key.remove(&(db, about.print, place));
@@ -136,7 +136,7 @@ impl LossLog {
     }
 
     /// Adds a line as the newest.
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, line: LogEntry) {
         self.last_place = self.last_place.saturating_add(1);
         if let (Some(db), Some((about, _))) = (line.db, &line.lost) {
             self.of_key.insert((db, about.print, self.last_place));
@@ -155,10 +155,19 @@ impl LossLog {
     }
 
     /// A new line that counts nothing yet.
-    fn new_line(&mut self, reason: Reason, db: Option<Db>, now: Now) -> Line {
+    fn new_line(&mut self, reason: Reason, db: Option<Db>, now: Now) -> LogEntry {
         let id = self.next_id;
         self.next_id = id.saturating_add(1);
-        Line { id, count: 0, reason, db, lost: None, created: now, updated: now, came_back: None }
+        LogEntry {
+            id,
+            count: 0,
+            reason,
+            db,
+            lost: None,
+            created: now,
+            updated: now,
+            came_back: None,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
     log.add_loss(&loss, at(ms));
 }
 
-fn comes_back(log: &mut LossLog, owner: &[u8], with: Comeback, ms: Ms) {
+fn comes_back(log: &mut LossLog, owner: &[u8], with: LateUse, ms: Ms) {
     log.note_comeback(NameRef::new(0, KEY, SECRET), owner, with, at(ms));
 }
 
@@ -80,15 +80,15 @@ fn the_oldest_lines_go_first_and_numbers_go_on() {
 #[test]
 fn the_first_time_that_an_owner_comes_back_is_remembered() {
     let mut log = LossLog::new(10, SECRET);
-    comes_back(&mut log, b"a", Comeback::Renew, 5);
+    comes_back(&mut log, b"a", LateUse::Renew, 5);
     assert!(log.newest().next().is_none());
     loses(&mut log, KEY, Reason::Expired, b"a", 1, 10);
     loses(&mut log, KEY, Reason::Broken, b"b", 2, 20);
-    comes_back(&mut log, b"c", Comeback::Renew, 25);
-    comes_back(&mut log, b"a", Comeback::Renew, 30);
-    comes_back(&mut log, b"a", Comeback::Release, 40);
+    comes_back(&mut log, b"c", LateUse::Renew, 25);
+    comes_back(&mut log, b"a", LateUse::Renew, 30);
+    comes_back(&mut log, b"a", LateUse::Release, 40);
     let came_back: Vec<_> = log.newest().map(|line| line.came_back).collect();
-    let with = Comeback::Renew;
+    let with = LateUse::Renew;
     assert_eq!(came_back, [None, Some(CameBack { with, late: Some(20) })]);
     // The loss that is added is of another hold.
     loses(&mut log, KEY, Reason::Expired, b"d", 3, 50);

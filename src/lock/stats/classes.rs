@@ -1,7 +1,7 @@
 //! Figures by class: an operator names patterns of keys, and each has counters of its own. A key counts in the
 //! class of the first pattern that it fits.
 
-use crate::lock::log::line::Reason;
+use crate::lock::log::entry::Reason;
 use crate::lock::stats::count;
 use crate::lock::stats::histogram::Histogram;
 use crate::lock::words::{Ms, Name, Ticket};

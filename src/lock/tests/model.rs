@@ -85,12 +85,12 @@ impl Hold {
         }
     }
 
-    fn is_unheard(&self) -> bool {
+    fn is_undelivered(&self) -> bool {
         !self.told && self.under_way.is_empty()
     }
 
     fn is_given_back(&self) -> bool {
-        self.is_unheard() || self.closed
+        self.is_undelivered() || self.closed
     }
 
     /// No client has heard of it and no client will, or its connection has closed.
@@ -144,7 +144,7 @@ sums! {
         pub one_waits: u64,
         pub not_heard_of: u64,
         pub closed: u64,
-        pub unheard: u64,
+        pub undelivered: u64,
         pub several_waited: u64,
         pub several_granted: u64,
         pub together: u64,

@@ -208,9 +208,9 @@ impl Waiting {
         was_first && next.is_some()
     }
 
-    /// Replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
-    pub fn acknowledge_claim(&mut self, ticket: Ticket, until: Ms) {
-        self.waits.acknowledge(ticket);
+    /// So many replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
+    pub fn acknowledge_claim(&mut self, ticket: Ticket, replicas: u8, until: Ms) {
+        self.waits.acknowledge(ticket, replicas);
         self.begin_claim(ticket, until);
     }
 

@@ -135,10 +135,13 @@ impl PendingGrants {
             self.deadlines.remove(&(grant.deadline, ticket));
             self.due.remove(&ticket);
             for (hold, _) in self.moves.remove(&ticket).into_iter().flatten() {
-                if let Some(moved) = self.moved.get_mut(&hold) {
+                if let Some(moved) = self.moved.get_mut(&hold)
+                    && moved.requests > 1
+                {
                     moved.requests = moved.requests.saturating_sub(1);
+                } else {
+                    self.moved.remove(&hold);
                 }
-                self.moved.retain(|_, moved| moved.requests > 0);
             }
         }
         removed.is_some()
@@ -170,9 +173,15 @@ impl PendingGrants {
         self.due.extend(self.all.keys());
     }
 
-    /// Is any to be looked at, or to be given its offset?
+    /// Is any to be looked at?
     pub fn have_work(&self) -> bool {
-        !self.due.is_empty() || (self.has_unsent && !self.is_empty())
+        !self.due.is_empty()
+    }
+
+    /// Has any yet to be given its offset?
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.has_unsent
     }
 
     /// When the next is to be taken back.

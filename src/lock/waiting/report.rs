@@ -7,7 +7,7 @@ use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::fair::Turn;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Mode, Ms, NameRef, Now, group_of};
+use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket, group_of};
 
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
@@ -84,7 +84,7 @@ impl Waiting {
         let next = groups.iter().position(Turn::has_room);
         let described = groups.into_iter().enumerate().filter_map(|(at, turn)| {
             let name = Box::from(group_of(&self.waits.get(turn.first.ticket)?.owner));
-            let waiters = fair?.count_of(turn.first.group);
+            let waiters = fair?.count_of(turn.first.group, Ticket::MAX);
             Some(WaitingGroup { name, holders: turn.holders, waiters, is_next: Some(at) == next })
         });
         described.collect()

@@ -18,7 +18,7 @@ use crate::server::ffi::{
 };
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
-use crate::server::{clock, home, rights, wait};
+use crate::server::{clock, instance, rights, wait};
 
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
@@ -71,10 +71,10 @@ unsafe extern "C" fn entry<C: Command>(
     let (ctx, argv) = unsafe { (Ctx::new(ctx), Lent::list(argv, argc)) };
     let defect = || {
         reply::send_defect(ctx);
-        home::recover();
+        instance::recover();
     };
     shield(const { C::SPEC.name() }, defect, || {
-        if home::with(|module| call::<C>(module, ctx, argv)).is_none() {
+        if instance::with(|module| call::<C>(module, ctx, argv)).is_none() {
             reply::send_error(ctx, "ERR LOCK commands can run on the server's main thread only");
         }
     });
@@ -91,7 +91,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     }
     let authority = match spec.access {
         Access::Read => Authority::Reader,
-        Access::Oversee => Authority::Overseer,
+        Access::Oversee => Authority::Admin,
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
     };
     // A writable replica lets clients write what its master does not know.
@@ -100,7 +100,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     }
     // A command that only looks at a key may make us remember it too.
     let positions = const { C::SPEC.keys() };
-    if positions != KeyPositions::None && !module.hearing.keys.ask_for(ctx) {
+    if positions != KeyPositions::None && !module.subscriptions.keys.ask_for(ctx) {
         return reply::send_error(
             ctx,
             "ERR this server does not notify modules of changes to keys",
@@ -173,7 +173,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             reply::send(ctx, reply);
             // A client expects one reply: what fails from now on brings no other.
             if module.has_to_wake() {
-                shield("waking", home::recover, || module.wake(now));
+                shield("waking", instance::recover, || module.wake(now));
             }
         }
         Ok(Outcome::Scan { words, all }) => {
@@ -235,7 +235,7 @@ impl Caller for Asking<'_> {
     }
 
     fn may_tie(&self) -> bool {
-        self.ctx.flags().has_connection() && self.module.hearing.clients.ask_for(self.ctx)
+        self.ctx.flags().has_connection() && self.module.subscriptions.clients.ask_for(self.ctx)
     }
 
     fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault> {
@@ -249,7 +249,7 @@ impl Caller for Asking<'_> {
     }
 
     fn has_place(&self) {
-        self.module.hearing.values.ask_for(self.ctx);
+        self.module.subscriptions.values.ask_for(self.ctx);
     }
 
     fn may_read(&self, name: NameRef<'_>) -> bool {

@@ -19,7 +19,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
         return found.pass_on(ctx);
     }
     let (db, now) = (ctx.db(), clock::now());
-    let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
+    let mut keys = ServerKeys::new(module, ctx, Authority::Scan, Said::default());
     let mut locks = Vec::new();
     for key in found.texts_at(&[1]) {
         let turn = &mut Turn::new(&mut keys, now);

@@ -323,7 +323,7 @@ impl<'a> Key<'a> {
     #[inline]
     pub fn expire(&mut self, expiry: Expiry) -> Result<(), NotWritten> {
         let wanted = match expiry {
-            // No caller asks for more: replicas are told of what was asked for.
+            // No caller asks for more: what is replicated is what was asked for.
             Expiry::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
             // The server's word for no expiry.
             Expiry::Never => -1,

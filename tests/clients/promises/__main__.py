@@ -19,13 +19,13 @@ import promises  # noqa: F401  its tests
 from languages import FOR_SOME, OTHERS, PROGRAMS
 from program import Cannot
 from table import Table
-from trial import PROMISES, TOGETHER, Trial
+from trial import PROMISES, TOGETHER, Trial, Worker
 
 
 def outcome(language, number):
     """Of all the tests of a promise: `yes`, `–` if the package has no means for it, or what went wrong."""
     began = time.monotonic()
-    trial = Trial(language)
+    trial, went_well = Trial(language), True
     try:
         for test in PROMISES[number]:
             test(trial)
@@ -33,9 +33,10 @@ def outcome(language, number):
     except Cannot:
         said = "–"
     except Exception:
+        went_well = False
         said = f"{traceback.format_exc()}\n{trial}"
     finally:
-        trial.end()
+        trial.end(went_well)
     return language, number, said, time.monotonic() - began
 
 
@@ -47,8 +48,8 @@ def of(number, languages):
 
 
 def main(words):
-    table = Table()
-    wrong = table.errors(set(PROMISES), {language for language, _ in PROGRAMS})
+    table = Table({language for language, _ in PROGRAMS})
+    wrong = table.errors(set(PROMISES))
     numbers = [int(word) for word in words if word.isdigit()] or sorted(PROMISES)
     names = [word for word in words if not word.isdigit()]
     languages = [one for one in [*PROGRAMS, *OTHERS] if not names or set(one) & set(names)]
@@ -65,6 +66,7 @@ def main(words):
                 continue
             wrong.append(f"--- {number}, {' with '.join(language)}: {said if len(said) > 3 else repr(said)}\n"
                          f"(the table says {stated!r})")
+    Worker.end_resting()
     for number, language in sorted(times, key=times.get)[-5:]:
         print(f"{number} with {language[1]} took {times[number, language]:.1f} s")
     print("\n".join(wrong))

@@ -1,4 +1,4 @@
-"""How each language's program is started. A new language needs its program, a line here, and a column in the table."""
+"""How each language's program is started. A new language needs its program, a line here, and the table its exceptions."""
 
 import os
 import sys
@@ -36,6 +36,9 @@ PROGRAMS = {
     ("Java", "Lettuce"): java("LETTUCE"),
     ("Java", "polling"): java("POLLING"),
 }
+
+# Those take long to start: their programs serve one test after the other.
+SLOW = {"Python", "asyncio", "Node", "Java"}
 
 # Clients of other versions, which connect again and repeat in other ways: for lost replies and broken connections only.
 OLD_PYTHON = {**PYTHON, "PYTHONPATH": PYTHON["PYTHONPATH"].replace(str(BUILT / "python"), str(BUILT / "python-7.4.1"))}

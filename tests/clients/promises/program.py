@@ -13,10 +13,12 @@
     guard N WORD ...  -> reply TEXT | lost
     losses N      -> how often the package has reported that this hold is lost
     forked N      -> what a release of this hold says in a forked child
+    rest          closes the client: the test is over. Nothing answers it. The next one begins with
+    connect PORT  -> ready            a new client. The numbers of holds go on
 
 What goes wrong: `invalid TEXT` (nothing was sent), `missing TEXT` (the module), `refused TEXT` (the server's words),
 `unknown TEXT` (whether it has happened). `cannot` is what the package, or the language, has no means for. Times are in
-milliseconds. When it has started it says `ready`, or `ready without background` if nothing goes on once a call has returned.
+milliseconds. Only programs that take long to start rest. When it has started it says `ready`, or `ready without background` if nothing goes on once a call has returned.
 """
 
 import os
@@ -31,21 +33,16 @@ class Cannot(Exception):
     """The package has no means for this."""
 
 
-class Program:
+class Running:
+    """What several programs can be, one after the other."""
+
     def __init__(self, command, port, environment):
-        self.said = []
         self.process = subprocess.Popen(
             [*command, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             bufsize=1, env={**os.environ, **environment})
         self.lines, self.errors = queue.Queue(), []
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._listen_to_errors, daemon=True).start()
-        try:
-            ready = self.hear()
-        except BaseException:
-            self.kill()
-            raise
-        self.lacks = ready.split(" ")[2:] if ready.startswith("ready without ") else []
 
     def _listen(self):
         for line in self.process.stdout:
@@ -55,8 +52,34 @@ class Program:
     def _listen_to_errors(self):
         self.errors.extend(self.process.stderr)
 
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for one in (self.process.stdin, self.process.stdout, self.process.stderr):
+            try:
+                one.close()
+            except (OSError, ValueError):
+                pass
+
+
+class Program:
+    def __init__(self, command, port, environment, rested=None):
+        self.said, self.unanswered = [], 0 if rested else 1
+        self.running = rested or Running(command, port, environment)
+        self.process, self.lines, self.errors = self.running.process, self.running.lines, self.running.errors
+        self.errors.clear()
+        try:
+            if rested:
+                self.tell("connect", port)
+            ready = self.hear()
+        except BaseException:
+            self.kill()
+            raise
+        self.lacks = ready.split(" ")[2:] if ready.startswith("ready without ") else []
+
     def tell(self, *words):
         """The reply is to be heard later."""
+        self.unanswered += words[0] not in ("cancel", "rest")
         self.said.append("> " + " ".join(map(str, words)))
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
@@ -67,6 +90,7 @@ class Program:
         except queue.Empty:
             raise AssertionError(f"no reply within {within} s\n{self}") from None
         assert line is not None, f"the program has ended\n{self}"
+        self.unanswered -= 1
         self.said.append("< " + line)
         if line == "cannot":
             raise Cannot
@@ -104,12 +128,17 @@ class Program:
         self.process.wait()
 
     def close(self):
-        self.kill()
-        for one in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
-                one.close()
-            except (OSError, ValueError):
-                pass
+        self.running.close()
+
+    def rest(self):
+        """What can serve another test, if it can."""
+        if self.unanswered or self.process.poll() is not None or self.is_stopped():
+            return None
+        try:
+            self.tell("rest")
+        except OSError:
+            return None
+        return self.running
 
     def __str__(self):
         return "\n".join([*self.said, *map(str.rstrip, self.errors)])

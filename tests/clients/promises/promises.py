@@ -400,6 +400,17 @@ def a_hold_that_is_not_renewed_is_over_by_the_own_clock(trial):
     eventually(lambda: worker.ask("held", hold) == "no")
 
 
+@promise(24)
+def what_replicas_had_before_its_owner_is_over_no_later(trial):
+    server = trial.server()
+    trial.server(master=server)
+    worker = trial.worker(server)
+    worker.proxy.drops_messages = True  # that it is time to poll
+    hold = worker.acquire("market", 8_000, "replicas=1")
+    comes_free(server)
+    assert worker.ask("held", hold) == "no"
+
+
 @promise(25)
 def a_loss_is_found_by_the_next_renewal_and_told_once(trial, module=True):
     server = trial.server(module)
@@ -677,6 +688,17 @@ def too_few(reply):
     assert reply.kind == "refused" and "NOREPLICAS" in reply, reply
 
 
+def a_hold_is_what_its_replica_has(worker, hold, server, replica):
+    """The replica stands still then: what was renewed before stays held, and what is asked for is not."""
+    assert replica.owner() == server.owner() is not None
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
+    replica.stop()
+    too_few(worker.ask("renew", hold, 2 * MINUTE))
+    assert worker.ask("held", hold) == "yes"
+    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
+    comes_free(server, "shop")
+
+
 @promise(43)
 def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     server = trial.server()
@@ -689,14 +711,11 @@ def a_hold_is_returned_when_so_many_replicas_have_it(trial):
     waits(server, 1)
     released(worker, hold)
     hold = other.hear().hold()
-    assert replica.owner() == server.owner() is not None
-    assert other.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
-    replica.stop()
-    # What was renewed before stays held, and what was asked for is not.
-    too_few(other.ask("renew", hold, 2 * MINUTE))
-    assert other.ask("held", hold) == "yes"
-    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
-    comes_free(server, "shop")
+    # The request that waits claims the lock, and no other.
+    assert "lock_replicated_total:2\r" in server.say("INFO", "lock")
+    for sent in worker.proxy.sent + other.proxy.sent:
+        assert sent[0] != ACQUIRE or {"BLOCK", "QUEUE"} & set(sent) and "REPLICAS 1" in " ".join(sent), sent
+    a_hold_is_what_its_replica_has(other, hold, server, replica)
     reply = worker.ask("acquire", "shop", MINUTE, "wait=3000", "replicas=1")
     assert reply.kind in ("refused", "busy"), reply
     comes_free(server, "shop")
@@ -713,16 +732,31 @@ def with_fewer_replicas_there_is_no_hold(trial):
     worker = trial.worker(server)
     too_few(worker.attempt("market", MINUTE, "replicas=2"))
     comes_free(server)
-    assert worker.ask("acquire", "market", MINUTE, "replicas=0").kind == "invalid"
 
 
-@promise(44)
-def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
+@promise(43)
+def with_none_the_server_s_own_number_does_not_count(trial):
+    server = trial.server()
+    worker = trial.worker(server)
+    server.say("CONFIG", "SET", "lock.replicas", 1)
+    too_few(worker.attempt("market", MINUTE))
+    hold = worker.acquire("market", MINUTE, "replicas=0")
+    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and server.say("PTTL", "market") > MINUTE
+    released(worker, hold)
+    comes_free(server)
+
+
+def renewed_in_the_background(trial):
     server = trial.server()
     trial.server(master=server)
     worker = trial.worker(server)
     worker.needs("background")
-    hold = worker.acquire("market", 6_000, "renew", "replicas=1")
+    return server, worker, worker.acquire("market", 6_000, "renew", "replicas=1")
+
+
+@promise(44)
+def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
+    server, worker, hold = renewed_in_the_background(trial)
     for _ in range(2):
         renewal = worker.proxy.delay(RENEW)
         eventually(lambda: renewal.hits, "it is not renewed")
@@ -734,20 +768,31 @@ def a_renewal_that_waits_for_replicas_holds_up_no_other_request(trial):
     comes_free(server)
 
 
+@promise(44)
+def a_renewal_that_its_release_overtakes_is_no_loss(trial):
+    server, worker, hold = renewed_in_the_background(trial)
+    renewal, release = worker.proxy.delay(RENEW), worker.proxy.delay_reply_to(RELEASE)
+    eventually(lambda: renewal.hits, "it is not renewed")
+    worker.tell("release", hold)
+    comes_free(server)
+    before = server.calls(RENEW)
+    renewal.arrive.set()
+    eventually(lambda: server.calls(RENEW) > before)
+    eventually(worker.sleeps)
+    release.arrive.set()
+    assert worker.hear() in ("ok", "done") and worker.losses(hold) == 0
+
+
 @promise(45)
 def without_the_module_the_same_replicas_are_waited_for(trial):
     server = trial.server(module=False)
     replica = trial.server(module=False, master=server)
     worker = trial.worker(server)
     hold = worker.acquire("market", MINUTE, "replicas=1")
-    assert replica.owner() == server.owner() is not None
     assert ["WAIT", "1"] in [words[:2] for words in worker.proxy.sent]
-    assert worker.ask("renew", hold, 2 * MINUTE) == "ok" and replica.say("PTTL", "market") > MINUTE
-    replica.stop()
-    too_few(worker.ask("renew", hold, 2 * MINUTE))
-    assert worker.ask("held", hold) == "yes"
-    too_few(worker.attempt("shop", MINUTE, "replicas=1"))
-    comes_free(server, "shop")
+    a_hold_is_what_its_replica_has(worker, hold, server, replica)
+    assert worker.attempt("shop", MINUTE, "replicas=0").kind == "hold"
+    assert ["WAIT", "0"] not in [words[:2] for words in worker.proxy.sent]
     replica.go_on()
     released(worker, hold)
 

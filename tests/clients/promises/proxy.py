@@ -17,6 +17,7 @@ class Proxy:
         self.faults = []  # the next commands of these names have what comes to them
         self.open = set()
         self.before_cutting = lambda: None  # what to wait for
+        self.drops_messages = False  # of channels
         self._listen()
 
     # Faults
@@ -36,6 +37,10 @@ class Proxy:
     def delay(self, *names):
         """The next such command does not reach the server before `arrive` is set."""
         return self._fault("delay", names, arrive=threading.Event())
+
+    def delay_reply_to(self, *names):
+        """The next such command reaches the server, and its reply is kept back before `arrive` is set."""
+        return self._fault("keep", names)
 
     def duplicate(self, *names):
         """Each such command reaches the server twice from now on, and the second reply reaches no one."""
@@ -169,7 +174,7 @@ class Pair:
             self.expected.append(fault.reply)
             request = encode("PING")
         else:
-            self.expected.append("lose" if kind == "lose" else "pass")
+            self.expected.append(fault if kind == "keep" else "lose" if kind == "lose" else "pass")
         if kind == "duplicate":
             self.expected.append("drop")
             request *= 2
@@ -184,10 +189,13 @@ class Pair:
                     reply, data = data[:ends], data[ends:]
                     is_message = reply[:1] == b">" and not self._answers(reply)
                     what = "pass" if is_message or not self.expected else self.expected.pop(0)
+                    if isinstance(what, Fault):
+                        what.arrive.wait()
+                        what = "pass"
                     if what == "lose":
                         self.proxy.before_cutting()
                         raise ConnectionError
-                    if what != "drop":
+                    if what != "drop" and not (self.proxy.drops_messages and b"\r\nmessage\r\n" in reply[:20]):
                         self.client.sendall(reply if what == "pass" else what)
         self._end()
 

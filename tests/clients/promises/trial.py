@@ -1,6 +1,9 @@
 """What one test of one package has: servers, proxies and workers of its own, which end with it."""
 
-from languages import OTHERS, PROGRAMS
+from collections import defaultdict
+from contextlib import suppress
+
+from languages import OTHERS, PROGRAMS, SLOW
 from program import Program
 from proxy import Proxy
 from server import Server, eventually
@@ -19,11 +22,16 @@ def promise(number):
 class Worker(Program):
     """A program and the proxy by which it reaches the server."""
 
+    resting = defaultdict(list)  # by language, what can serve another test
+
     def __init__(self, language, server):
         command, environment = {**PROGRAMS, **OTHERS}[language]
-        self.proxy = Proxy(server.port)
+        self.language, self.proxy = language, Proxy(server.port)
+        rested = None
+        with suppress(IndexError):
+            rested = self.resting[language].pop()
         try:
-            super().__init__(command, self.proxy.port, environment)
+            super().__init__(command, self.proxy.port, environment, rested)
         except BaseException:
             self.proxy.close()
             raise
@@ -52,6 +60,20 @@ class Worker(Program):
         super().close()
         self.proxy.close()
 
+    def end(self):
+        """Of a test that went well."""
+        if self.language[0] in SLOW and (running := self.rest()):
+            self.proxy.close()
+            self.resting[self.language].append(running)
+        else:
+            self.close()
+
+    @staticmethod
+    def end_resting():
+        for language in Worker.resting.values():
+            while language:
+                language.pop().close()
+
 
 class Trial:
     running, are_stopped = set(), False
@@ -66,6 +88,7 @@ class Trial:
         Trial.are_stopped = True
         for trial in list(Trial.running):
             trial.end()
+        Worker.end_resting()
 
     def server(self, module=True, master=None):
         assert not Trial.are_stopped
@@ -77,9 +100,9 @@ class Trial:
         self.workers.append(Worker(language or self.language, server))
         return self.workers[-1]
 
-    def end(self):
+    def end(self, went_well=False):
         for one in self.workers:
-            one.close()
+            one.end() if went_well else one.close()
         for one in self.servers:
             one.remove()
         Trial.running.discard(self)

@@ -61,8 +61,7 @@ impl Lock {
         self.plain
     }
 
-    /// Sends one request. Sending it again is a retry, since the owner is the same. With `waits` it joins the queue, and
-    /// a grant must be confirmed by a request without: that one waits for the replicas.
+    /// Sends one request. Sending it again is a retry, since the owner is the same. With `waits` it joins the queue.
     pub fn acquire(
         &mut self,
         ttl: Duration,
@@ -83,14 +82,12 @@ impl Lock {
             Mode::Limit(n) => _ = question.arg("LIMIT").arg(n),
             Mode::Fair(n) => _ = question.arg("LIMIT").arg(n).arg("FAIR"),
         }
-        if !waits {
-            self.add_replicas(&mut question);
-        }
+        self.add_replicas(&mut question);
         match self.link.ask(&question, patience) {
             Ok(Value::Int(number)) if number > 0 => Ok(Reply::Granted(Some(number.unsigned_abs()))),
             Ok(Value::Int(place)) if place < 0 => Ok(Reply::Place(place.unsigned_abs())),
             Ok(_) => Ok(Reply::Taken),
-            Err(Failure::NoModule) if self.mode == Mode::Alone && self.replicas.is_none() => {
+            Err(Failure::NoModule) if self.mode == Mode::Alone && !self.waits_for_replicas() => {
                 self.plain = true;
                 self.set(ttl, patience)
             }
@@ -107,6 +104,10 @@ impl Lock {
             },
             Err(failure) => Err(failure),
         }
+    }
+
+    fn waits_for_replicas(&self) -> bool {
+        self.replicas > Some(0)
     }
 
     fn add_replicas(&self, question: &mut Cmd) {
@@ -148,7 +149,7 @@ impl Lock {
         let mut question = self.said("LOCK.RENEW");
         question.arg(milliseconds(ttl));
         self.add_replicas(&mut question);
-        if self.replicas.is_some() {
+        if self.waits_for_replicas() {
             let reply = self.link.ask(&question, patience);
             return reply.map(|reply| reply == Value::Int(1));
         }

@@ -141,7 +141,9 @@ impl Keeper {
         let until = self.options.wait.map(|wait| began + wait);
         let waits = self.options.wait != Some(Duration::ZERO);
         let (mut reached, mut complained, mut said_plain) = (false, false, false);
-        let (mut stood, mut pause, mut is_first, mut trouble) = (0, FIRST, true, None);
+        let (mut stood, mut pause, mut trouble) = (0, FIRST, None);
+        // The ttl of a place may begin at any time after a reply that was no grant: when replicas have it.
+        let mut since = now();
         loop {
             let asked = now();
             let length = self.options.ttl.max(self.options.hold);
@@ -159,20 +161,16 @@ impl Keeper {
             let longest = match reply {
                 Ok(Reply::Granted(fence)) => {
                     let is_late = |asked| now().saturating_sub(asked) >= self.options.ttl / 10;
-                    let needs_replicas = waits && self.options.replicas.is_some();
-                    if is_first && !needs_replicas && !is_late(asked) {
-                        return Some((fence, asked + length));
+                    if !is_late(since) {
+                        return Some((fence, since + length));
                     }
-                    // The end is uncertain if the reply is late, or if an earlier request may have set it, as where
-                    // `lock.replicas` is set.
                     let asked = now();
                     match self.lock.acquire(length, false, PATIENCE) {
                         Ok(Reply::Granted(fence)) if !is_late(asked) => {
                             return Some((fence, asked + length));
                         }
-                        // What too few replicas acknowledge is not acquired.
-                        Err(Failure::Passing(why)) if !needs_replicas => trouble = Some(why),
-                        Err(Failure::Passing(why) | Failure::Refused(why)) => {
+                        Err(Failure::Passing(why)) => trouble = Some(why),
+                        Err(Failure::Refused(why)) => {
                             self.withdraw();
                             say(&News::Refused(why));
                             return None;
@@ -186,7 +184,7 @@ impl Keeper {
                     return None;
                 }
                 Ok(reply) => {
-                    (reached, trouble) = (true, None);
+                    (reached, trouble, since) = (true, None, asked);
                     let place = if let Reply::Place(place) = reply { place } else { 0 };
                     if place != stood {
                         (stood, pause) = (place, FIRST);
@@ -221,7 +219,6 @@ impl Keeper {
                 }
                 return None;
             }
-            is_first = false;
             pause = (pause * 2).min(longest).min(self.lock.longest_pause());
             match self.heard.recv_timeout(pause.min(rest)) {
                 Err(RecvTimeoutError::Timeout) | Ok(Heard::Order(Order::Heard) | Heard::Wake) => {}

@@ -115,7 +115,16 @@ fn described_for_people(key: &[u8], lock: &Lock) -> String {
         );
         text += &format!("{}\n", line.trim_end());
     }
-    text + &more(lock.queue, lock.waiters.len())
+    text += &more(lock.queue, lock.waiters.len());
+    if !lock.groups.is_empty() {
+        text += &format!("{}    HOLD    WAIT\n", padded("GROUPS", room));
+    }
+    for one in &lock.groups {
+        let next = if one.next { "  next" } else { "" };
+        let name = padded(&escaped(&one.name), room);
+        text += &format!("{name}  {:>6}  {:>6}{next}\n", one.holders, one.waiters);
+    }
+    text
 }
 
 fn owner(one: &Holder) -> String {

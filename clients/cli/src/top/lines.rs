@@ -1,6 +1,6 @@
 //! A lock, a holder or a waiter as one line.
 
-use crate::lock::{From, Holder, Lock, Waiter};
+use crate::lock::{From, Group, Holder, Lock, Waiter};
 use crate::words::{count, cut, escaped, fitting, padded, time};
 
 /// From how many letters on a list has the numbers of connections, and from how many on their names too.
@@ -43,6 +43,14 @@ pub fn waiter(width: u16, one: &Waiter) -> String {
     let client = client(width, one.client);
     let waited = format!("{:>6}", time(one.waited));
     beside(width, &who, &[place, format!("{mode:>7}"), waited, client])
+}
+
+/// One group of those that wait with `FAIR`.
+pub fn group(width: u16, one: &Group) -> String {
+    let numbers = [one.holders, one.waiters].map(|number| format!("{:>5}", count(number)));
+    let [hold, wait] = numbers;
+    let next = if one.next { "next" } else { "    " };
+    beside(width, &escaped(&one.name), &[hold, wait, next.to_owned()])
 }
 
 /// For how much longer. What is over by our reckoning has perhaps been prolonged: the next refresh says.

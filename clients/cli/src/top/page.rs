@@ -1,6 +1,6 @@
 //! The page: what stands where.
 
-use super::lines::{ROOM_FOR_CLIENTS, columns, holder, lock_line, waiter};
+use super::lines::{ROOM_FOR_CLIENTS, columns, group, holder, lock_line, waiter};
 use super::table::{Row, Sort};
 use super::watch::{Round, Watch};
 use crate::words::{count, cut, escaped, fine_time, fitting, padded, rate, time, width};
@@ -219,7 +219,7 @@ impl View<'_> {
         }
     }
 
-    /// The holders and the queue of the one that is selected, side by side.
+    /// The holders and the queue of the one that is selected, side by side, and the groups of a fair limit.
     fn one(&self, area: Rect, buffer: &mut Buffer) {
         let Some(row) = self.rows.get(self.selected) else {
             return;
@@ -235,8 +235,11 @@ impl View<'_> {
         put(buffer, area, 0, &padded(&title, usize::from(area.width)), bold);
         let below =
             Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area };
-        let [left, right] =
-            Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(below);
+        let lists = if lock.groups.is_empty() { 2 } else { 3 };
+        let areas = Layout::horizontal(vec![Constraint::Fill(1); lists]).spacing(2).split(below);
+        let [left, right, ref groups @ ..] = areas[..] else {
+            return;
+        };
         let width = left.width;
         let holders = lock.holders.iter().map(|one| holder(width, one)).collect();
         list(
@@ -257,6 +260,10 @@ impl View<'_> {
             waiters,
             lock.queue,
         );
+        for &area in groups {
+            let lines = lock.groups.iter().map(|one| group(area.width, one)).collect();
+            list(area, buffer, "GROUPS", "HOLD  WAIT     ", lines, lock.groups.len() as u64);
+        }
     }
 }
 
@@ -350,7 +357,7 @@ pub fn text(view: &View<'_>, columns: u16, height: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::{From, Holder, Lock, Waiter};
+    use crate::lock::{From, Group, Holder, Lock, Waiter};
     use crate::top::counters::Counters;
     use std::time::Duration;
 
@@ -384,6 +391,7 @@ mod tests {
             count: 1,
             waiters: waiters(queue),
             queue,
+            groups: Vec::new(),
         };
         Row { name: name.to_vec(), lock, seen }
     }
@@ -463,6 +471,25 @@ mod tests {
         assert!(page.contains("market  held from shop@web-3  10.0.0.7:50482"), "{page}");
         let page = shown(&[row(b"market", 0, now)], 0, None, (200, 40));
         assert!(page.contains("fence 1795236375515000"), "{page}");
+    }
+
+    #[test]
+    fn the_groups_of_a_fair_limit_stand_beside_its_queue() {
+        let now = Instant::now();
+        let mut jobs = row(b"jobs", 640, now);
+        let group = |name: &str, holders, waiters, next| Group {
+            name: name.into(),
+            holders,
+            waiters,
+            next,
+        };
+        jobs.lock.groups = vec![group("zoo", 0, 1, true), group("acme", 3, 639, false)];
+        let page = shown(&[jobs], 0, None, (80, 24));
+        let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
+        let at = lines.iter().position(|line| line.ends_with("HOLD  WAIT")).unwrap();
+        assert!(lines[at].contains("GROUPS") && lines[at].contains("WAITING 640"), "{page}");
+        assert!(lines[at + 1].ends_with("  zoo          0     1 next"), "{page}");
+        assert!(lines[at + 2].ends_with("  acme         3   639"), "{page}");
     }
 
     #[test]

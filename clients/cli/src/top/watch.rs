@@ -120,8 +120,8 @@ impl Watch {
         Ok(is_over)
     }
 
-    /// What others rise to when some of the hottest are free again was seen long ago: so it looks again at these, but not
-    /// for ever, since all may change.
+    /// What others rise to when some of the hottest are free again was seen long ago: so it looks again at these, but only
+    /// three times, since all may change.
     fn look_at_what_is_shown(
         &mut self,
         server: &mut impl Asked,

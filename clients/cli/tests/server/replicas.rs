@@ -71,7 +71,7 @@ fn a_waiter_gets_a_hold_that_replicas_acknowledge() {
     let master = Server::start();
     let _replica = replica_of(&master);
     let _: u64 = master.say(&["LOCK.ACQUIRE", "k", "ann", "600000"]);
-    let words = ["k", "--ttl", "6s", "--replicas", "1"];
+    let words = ["k", "--ttl", "60s", "--replicas", "1"];
     let mut job =
         Running::start(&master.url(), &words, "echo up >up; until [ -e end ]; do sleep 0.05; done");
     eventually("it waits", || {
@@ -80,6 +80,8 @@ fn a_waiter_gets_a_hold_that_replicas_acknowledge() {
     });
     let _: u64 = master.say(&["LOCK.RELEASE", "k", "ann"]);
     job.writes("up");
+    let info: String = master.say(&["INFO", "lock"]);
+    assert!(info.contains("lock_replicated_total:1\r"), "{info}");
     std::fs::write(job.folder.path().join("end"), "").unwrap();
     assert_eq!((job.ends(), job.read("stderr").as_str()), (0, ""));
 }

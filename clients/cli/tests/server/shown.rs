@@ -31,6 +31,29 @@ fn who_says_who_holds_a_lock_and_who_waits_for_it() {
 }
 
 #[test]
+fn who_says_how_many_of_each_group_hold_a_fair_limit_and_wait_and_whose_turn_is_next() {
+    let server = Server::start();
+    let ask = |owner: &str, rest: &[&str]| -> i64 {
+        let words = ["LOCK.ACQUIRE", "jobs", owner, "600000", "LIMIT", "2", "FAIR"];
+        server.say(&[&words[..], rest].concat())
+    };
+    assert!(ask("acme:1", &[]) > 0 && ask("acme:2", &[]) > 0);
+    for owner in ["acme:3", "acme:4", "zoo:1"] {
+        assert!(ask(owner, &["QUEUE", "60000"]) < 0);
+    }
+    let (_, text) = said(&server, &["who", "jobs"]);
+    let lines: Vec<&str> = text.lines().collect();
+    let [.., names, zoo, acme] = lines[..] else { panic!("{text}") };
+    assert_eq!(names, "GROUPS          HOLD    WAIT");
+    assert_eq!(zoo, "zoo                0       1  next");
+    assert_eq!(acme, "acme               2       2");
+    let (_, json) = said(&server, &["who", "jobs", "--json"]);
+    let groups = "\"groups\":[{\"group\":\"zoo\",\"holders\":0,\"waiters\":1,\"next\":1},\
+                  {\"group\":\"acme\",\"holders\":2,\"waiters\":2}]";
+    assert!(json.contains(groups), "{json}");
+}
+
+#[test]
 fn a_free_lock_is_said_to_be_free() {
     let server = Server::start();
     assert_eq!(said(&server, &["who", "k"]), (1, "k is free\n".to_owned()));

@@ -185,6 +185,7 @@ class Core:
 
     async def _keep_a_place(self, request: Request) -> Grant | None:
         link, ear, number = self.link, self.link.ear(), b""
+        since = None  # with replicas, the ttl may begin at any time after a reply that was no grant
         try:
             while True:
                 channel = ear.listen(link) if ear and number else None
@@ -196,6 +197,7 @@ class Core:
                 if request.given_up:
                     request.woken.set()
                 asked, left_before, request.left = time.monotonic(), request.left, True
+                since = since or asked
                 try:
                     reply = await link.ask_in_turn(request, lambda: link.ask(words))
                 except ConnectionError as error:
@@ -213,7 +215,8 @@ class Core:
                         continue
                     raise
                 if reply and reply > 0:
-                    return await self._confirm(request) if self.spelling.replicas else Grant(asked, reply)
+                    return Grant(since if self.spelling.replicas else asked, reply)
+                since = asked if reply else since
                 if request.is_over():
                     if request.left:
                         await link.ask(self.spelling.release(request.owner))
@@ -228,10 +231,6 @@ class Core:
         finally:
             if ear and number:
                 ear.leave(number)
-
-    async def _confirm(self, request: Request) -> Grant | None:
-        """A place is granted before replicas acknowledge it. The same owner's next request waits for them."""
-        return await self._ask(request, self.spelling.acquire(request.owner, request.ttl))
 
     # To give up
 

@@ -199,6 +199,8 @@ class HoldBase(Generic[Event]):
                 self._renewed(asked, seconds)
             raise
         if not held:
+            if life.state is State.RELEASING:
+                raise LockNotOwnedError(f"Cannot {what} a lock that is being released", lock_name=self.name)
             raise self._not_owned(what)
         self._renewed(asked, seconds)
 

@@ -92,7 +92,7 @@ class LockBase(Generic[Client, Event]):
     ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
     ``replicas``: acquired, and renewed, only if so many replicas have acknowledged it; otherwise ResponseError
-    (``NOREPLICAS``). Without the module by WAIT, for a second at most.
+    (``NOREPLICAS``). Without the module by WAIT, for a second at most. None is what the server's ``lock.replicas`` says.
 
     ``fair``: with ``limit``, the group of the request (a tenant, say): the group that holds the fewest is served next. It
     precedes the owner. ``per``: and a group holds at most so many.

@@ -28,7 +28,7 @@ _REPLICAS_TAKE = 1000  # milliseconds at most, as by default with the module
 
 async def _say(line: Line, replicas: int | None, *words: Any) -> Any:
     """What changes the key, and waits for so many replicas to have acknowledged that."""
-    if replicas is None:
+    if not replicas:
         return await line.say(*words)
     reply, count = await line.say_both(words, ("WAIT", replicas, _REPLICAS_TAKE))
     if isinstance(reply, Exception):
@@ -85,7 +85,7 @@ async def _if_owner(link: Link, spelling: Spelling, owner: bytes, verb: str, *wo
             reply = await _watch(line, key, owner, verb, key, *words)
         except NotOwner:
             return None
-        if replicas is not None and reply:
+        if replicas and reply:
             _check(replicas, await line.say("WAIT", replicas, _REPLICAS_TAKE))
         return reply
 

@@ -23,7 +23,7 @@ class Spelling:
         _options.flag("shared", shared)
         _options.whole_number("limit", limit, 1)
         _options.whole_number("max_queue", max_queue, 0)
-        _options.whole_number("replicas", replicas, 1)
+        _options.whole_number("replicas", replicas, 0)
         _options.whole_number("per", per, 1)
         _options.group(fair)
         if shared and limit is not None:
@@ -58,10 +58,8 @@ class Spelling:
         return (f"LOCK.{verb}", self.name, *words)
 
     def acquire(self, owner: bytes, ttl: int, *how: Any) -> Words:
-        # A try joins no queue, and a place is granted before replicas acknowledge it: see Core._confirm.
-        max_queue = self._max_queue if how else ()
-        replicas = self._replicas if how[:1] != ("QUEUE",) else () if self.replicas is None else ("REPLICAS", 0)
-        return self._command("ACQUIRE", owner, ttl, *how, *self._mode, *replicas, *max_queue)
+        max_queue = self._max_queue if how else ()  # a try joins no queue
+        return self._command("ACQUIRE", owner, ttl, *how, *self._mode, *self._replicas, *max_queue)
 
     def release(self, owner: bytes) -> Words:
         return self._command("RELEASE", owner)

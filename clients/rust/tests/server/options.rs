@@ -30,7 +30,7 @@ const NONSENSE: [(&str, Change); 29] = [
     ("long prefix of owners", |lock| lock.owner_prefix([b'x'; 988])),
     ("empty channel", |lock| lock.told_by(&Inbox::on(""))),
     ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_025)))),
-    ("no replicas", |lock| lock.replicas(0)),
+    ("too many replicas", |lock| lock.replicas(1 << 63)),
     ("group with a colon", |lock| lock.limit(2).fair("ann:ben")),
     ("group without a name", |lock| lock.limit(2).fair("")),
     ("long group", |lock| lock.limit(2).fair([b'x'; 1_000])),

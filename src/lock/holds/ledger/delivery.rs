@@ -3,8 +3,8 @@
 //! | state | what may come next |
 //! |---|---|
 //! | told | nothing: an owner that has been told may act on it |
-//! | offered to a request: its reply, or the claim of a place, may still tell the owner | told, when it has, or when another reply says the same; unheard, when the request has ended without that |
-//! | unheard, or not acknowledged by enough replicas | the hold is given back; or told, if another reply says so first |
+//! | offered to a request: its reply, or the claim of a place, may still tell the owner | told, when it has, or when another reply says the same; undelivered, when the request has ended without that |
+//! | undelivered, or not acknowledged by enough replicas | the hold is given back; or told, if another reply says so first |
 //!
 //! A hold is offered to one request at a time: an owner waits by one, and not for a lock that it was granted and has not
 //! heard of.
@@ -38,7 +38,7 @@ impl Delivery {
     }
 
     /// Has no client been told, and is no request left that would tell one?
-    pub fn is_unheard(self) -> bool {
+    pub fn is_undelivered(self) -> bool {
         self == Self::UNHEARD || self.is_unacknowledged()
     }
 
@@ -48,7 +48,7 @@ impl Delivery {
 
     /// The request that may still tell the owner.
     pub fn offered_to(self) -> Option<Ticket> {
-        (!self.is_told() && !self.is_unheard()).then_some(self.0)
+        (!self.is_told() && !self.is_undelivered()).then_some(self.0)
     }
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.offered_to() {
             Some(ticket) => write!(f, "offered to {ticket}"),
-            None => f.write_str(if self.is_told() { "told" } else { "unheard" }),
+            None => f.write_str(if self.is_told() { "told" } else { "undelivered" }),
         }
     }
 }
@@ -71,6 +71,6 @@ mod tests {
         let offered = all.map(Delivery::offered_to);
         assert_eq!(offered, [None, None, Some(1), Some(7)]);
         assert!(all[0].is_told() && all[1..].iter().all(|one| !one.is_told()));
-        assert!(all.iter().filter(|one| one.is_unheard()).eq([&Delivery::UNHEARD]));
+        assert!(all.iter().filter(|one| one.is_undelivered()).eq([&Delivery::UNHEARD]));
     }
 }

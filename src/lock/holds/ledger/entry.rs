@@ -2,7 +2,7 @@
 //!
 //! | number | end | delivery | tied | tally | the hold |
 //! |---|---|---|---|---|---|
-//! | granted | any | told; offered or unheard, if its owner had to wait | any | counted, or lost | was granted here |
+//! | granted | any | told; offered or undelivered, if its owner had to wait | any | counted, or lost | was granted here |
 //! | granted | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
 //! | newer than | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
 //! | newer than | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
@@ -185,7 +185,7 @@ impl Entry {
 
     /// Must the hold be given back, because its connection has closed or its owner will not hear of it?
     pub fn must_be_given_back(&self) -> bool {
-        self.tied == Tied::Closed || self.delivery.is_unheard()
+        self.tied == Tied::Closed || self.delivery.is_undelivered()
     }
 
     /// The owner has asked for its hold again by this connection; `tied` says whether the hold now ends with it.

@@ -8,10 +8,10 @@ mod delivery;
 pub mod discarded;
 pub mod entry;
 pub mod held;
-mod in_step;
 mod in_the_way;
 mod left;
 mod owner;
+mod synced;
 mod table;
 mod ties;
 mod token;
@@ -25,10 +25,10 @@ pub use token::Token;
 
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::held::{Holder, Sum};
-use crate::lock::holds::ledger::in_step::InStep;
 use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
+use crate::lock::holds::ledger::synced::Synced;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
 use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
@@ -52,7 +52,7 @@ pub struct Ledger {
     /// Slots that have left, as long as records of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
     /// Keys whose expiry was written since the wall clock was stepped.
-    in_step: Table<InStep>,
+    synced: Table<Synced>,
 }
 
 impl Ledger {
@@ -64,7 +64,7 @@ impl Ledger {
             ties: Ties::default(),
             in_the_way: InTheWay::default(),
             left: None,
-            in_step: Table::default(),
+            synced: Table::default(),
         }
     }
 
@@ -382,8 +382,8 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { locks, sum, ties, in_step, .. } = self;
-        discarded.add(in_step.len(), in_step.into_buckets());
+        let Self { locks, sum, ties, synced, .. } = self;
+        discarded.add(synced.len(), synced.into_buckets());
         discarded.add(
             sum.holds.max(locks.len()),
             locks.into_buckets().flat_map(|mut bucket| {

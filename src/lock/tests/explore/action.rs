@@ -5,8 +5,8 @@ use std::fmt;
 use crate::lock::tests::simulated::{Lock, Owner};
 use crate::lock::{Ahead, Mode, Ms};
 
-/// The first and the last are of one group.
-pub const OWNERS: [Owner; 3] = ["g:A", "h:B", "g:C"];
+/// Every second is of one group.
+pub const OWNERS: [Owner; 4] = ["g:A", "h:B", "g:C", "h:D"];
 pub const LOCKS: [Lock; 3] = [(0, "x"), (0, "y"), (1, "x")];
 
 /// Where owners of places are told, and in which words.

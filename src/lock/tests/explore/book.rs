@@ -57,7 +57,7 @@ pub struct Hold {
     /// Its end may go on from that of a hold that was to end, or may not.
     any_end: bool,
     /// No client would receive the message of the place that was granted it, which may be passed by.
-    is_unheard: bool,
+    is_undelivered: bool,
 }
 
 /// A key that goes by so much too early has gone in time.
@@ -66,10 +66,11 @@ const EARLY: Ms = 2;
 impl Hold {
     /// It may end at any moment, or may have to: no client has heard of it, or its connection has closed.
     fn may_go(&self) -> bool {
-        let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
+        let is_undelivered =
+            !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
         let is_left_to_a_place = self.unclaimed && self.any_end;
         let is_over = self.closed || self.is_loose || self.is_ending || self.may_be_ending;
-        is_over || is_unheard || is_left_to_a_place || self.is_unheard && self.unclaimed
+        is_over || is_undelivered || is_left_to_a_place || self.is_undelivered && self.unclaimed
     }
 
     /// Is it what was granted by this number?

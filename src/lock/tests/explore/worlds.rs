@@ -21,7 +21,7 @@ pub struct Setting {
     pub loses_tails: bool,
 }
 
-const JUDGED_TO: [(&str, usize); 14] = [
+const JUDGED_TO: [(&str, usize); 15] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
     ("shared with upgrade", 7),
@@ -34,6 +34,7 @@ const JUDGED_TO: [(&str, usize); 14] = [
     ("databases", 6),
     ("two may share", 7),
     ("fair between groups", 7),
+    ("fair places", 7),
     ("slots", 6),
     ("what others write", 8),
 ];
@@ -61,6 +62,7 @@ pub fn worlds() -> Vec<Setting> {
         databases(),
         two_may_share(),
         fair(),
+        fair_places(),
         slots(),
         others(),
     ]
@@ -378,6 +380,23 @@ fn fair() -> Setting {
         ],
         |owner| vec![Release(owner, X)],
         &[Kill(0), Turn, Pass(1), Del(0)],
+    )
+}
+
+/// The same with places, of two groups with two owners each.
+fn fair_places() -> Setting {
+    let fair = |per| Mode::Fair { limit: 2, per };
+    setting(
+        "fair places",
+        like(Answers::Straight, false),
+        4,
+        &[
+            ask(X, fair(None), 3, place(2)),
+            ask(X, fair(Some(1)), 3, told(4)),
+            ask(X, Mode::Limit(2), 2, place(3)),
+        ],
+        |owner| vec![Release(owner, X)],
+        &[Turn, Pass(1), Pass(2), Deafen, Del(0)],
     )
 }
 

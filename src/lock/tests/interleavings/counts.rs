@@ -59,7 +59,7 @@ impl Counts {
             ("timed out", self.timed_out),
             ("denied", self.denied),
             ("sent away", self.sent_away),
-            ("unheard", rare.unheard),
+            ("undelivered", rare.undelivered),
             ("refused", self.refused),
             ("held by another's write", rare.adopted * 10),
             ("waits taken over", rare.taken_over),

@@ -130,7 +130,7 @@ fn rarest(counts: &Counts) -> Option<&'static str> {
         ("timed out", counts.timed_out / 50),
         ("deadlocks", rare.deadlocks),
         ("died", counts.killed / 50),
-        ("died before they heard of their grant", rare.unheard),
+        ("died before they heard of their grant", rare.undelivered),
         ("closed", rare.closed),
         ("expired", counts.expired),
         ("flushed", counts.flushed),

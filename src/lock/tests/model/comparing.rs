@@ -61,8 +61,8 @@ impl Model {
     }
 
     fn may_be_gone(&mut self, server: &Server, hold: &Hold) -> Verdict {
-        self.tally.unheard += u64::from(hold.is_unheard());
-        self.tally.closed += u64::from(hold.closed && !hold.is_unheard());
+        self.tally.undelivered += u64::from(hold.is_undelivered());
+        self.tally.closed += u64::from(hold.closed && !hold.is_undelivered());
         let is_in_key = || {
             key_by_wall(server, hold.lock)
                 .is_some_and(|(_, owners)| owners.iter().any(|one| one.0 == hold.owner))

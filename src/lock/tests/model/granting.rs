@@ -24,7 +24,7 @@ impl Model {
         locks.find_map(|&lock| self.what_keeps(lock, plea, (at, None), surely))
     }
 
-    fn what_keeps(
+    pub(super) fn what_keeps(
         &self,
         lock: Lock,
         plea: &Plea,

@@ -71,7 +71,7 @@ impl Model {
                 let known = own.as_ref().map(|own| own.locks.iter().map(|&lock| name(lock)));
                 waits && is_other && known.is_some_and(|own| own.eq(names.iter().map(Name::borrow)))
             }
-            Err(Refusal::Unheard(_)) => {
+            Err(Refusal::Undelivered(_)) => {
                 self.tally.not_heard_of += 1;
                 waits && perhaps_unheard
             }
@@ -140,12 +140,14 @@ impl Model {
         before <= most && plea.max_queue.is_some_and(|max_queue| before >= max_queue)
     }
 
-    /// Do few enough wait before this request? It waits for nothing in the queue of a lock that its owner holds.
+    /// Do few enough wait before this request? It waits for nothing in the queue of a lock that its owner holds, or could
+    /// have because those with FAIR have no room.
     fn may_join(&self, lock: Lock, plea: &Plea) -> bool {
         let before = self.queue_of(lock).into_iter().filter(|one| counts_for(one, plea));
         let before = before.count() as u64;
         self.hold(lock, plea.owner).is_some()
             || plea.max_queue.is_none_or(|max_queue| before < max_queue)
+            || self.what_keeps(lock, plea, (None, None), true).is_none()
     }
 
     fn is_right_about<T>(&self, locks: &[Lock], got: &Result<T, NotALock>) -> Verdict<bool> {

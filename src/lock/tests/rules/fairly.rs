@@ -385,3 +385,27 @@ fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_un
     let (ann, ben) = (server.was_granted(ann), server.was_granted(ben));
     assert!(ann.is_some() && ann < ben, "{ann:?} before {ben:?}");
 }
+
+#[test]
+fn a_release_of_several_locks_ends_all_holds_before_any_other_owner_is_granted_one() {
+    let reasons: [(&str, Deed); 2] = [
+        ("it has the lock alone", |server| {
+            server.takes(&[OTHER], for_long(alone("ann:1")));
+        }),
+        ("it comes before the other", |server| {
+            server.takes(&[OTHER], for_long(sharing("eve")));
+            server.queues(&[OTHER], for_long(alone("ann:1")));
+        }),
+    ];
+    for (why, is_in_the_way) in reasons {
+        let mut server = server();
+        server.takes(&[LOCK], for_long(sharing("ann:1")));
+        is_in_the_way(&mut server);
+        let first = waits_per(&mut server, "ann:2", 9, 1);
+        let both = server.queues(&[OTHER, LOCK], for_long(sharing("ben")));
+        server.release_all(&[OTHER, LOCK], "ann:1").unwrap();
+        server.turn();
+        let (first, both) = (server.was_granted(first), server.was_granted(both));
+        assert!(first.is_some() && first < both, "{why}: {first:?} before {both:?}");
+    }
+}

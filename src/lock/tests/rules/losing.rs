@@ -1,16 +1,16 @@
 //! What LOCK.LOG remembers of holds that did not end by their owner's release.
 
 use super::*;
-use crate::lock::{Comeback, HolderNow, Line};
+use crate::lock::{HolderNow, LateUse, LogEntry};
 
 /// How many, why, whose and with which number.
 type Said<'a> = (u64, Reason, Option<&'a str>, Option<Fence>);
 
-fn log(server: &mut Server) -> Vec<(Line, Option<HolderNow>)> {
+fn log(server: &mut Server) -> Vec<(LogEntry, Option<HolderNow>)> {
     server.losses(usize::MAX)
 }
 
-fn lines(server: &mut Server) -> Vec<Line> {
+fn lines(server: &mut Server) -> Vec<LogEntry> {
     log(server).into_iter().map(|(line, _)| line).collect()
 }
 
@@ -30,7 +30,7 @@ fn has_lost(server: &mut Server, expected: &[Said<'_>]) {
     assert_eq!(said, expected);
 }
 
-fn come_back(server: &mut Server) -> Option<(Comeback, Option<Ms>)> {
+fn come_back(server: &mut Server) -> Option<(LateUse, Option<Ms>)> {
     let lines = lines(server);
     let came_back = lines.first().unwrap().came_back;
     came_back.map(|came_back| (came_back.with, came_back.late))
@@ -101,17 +101,17 @@ fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
 
 #[test]
 fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
-    let ways: [(Comeback, Deed); 4] = [
-        (Comeback::Release, |server| {
+    let ways: [(LateUse, Deed); 4] = [
+        (LateUse::Release, |server| {
             server.release(LOCK, "ann").unwrap();
         }),
-        (Comeback::Renew, |server| {
+        (LateUse::Renew, |server| {
             server.renew_all(&[LOCK, OTHER], "ann", 100).unwrap();
         }),
-        (Comeback::Check, |server| {
+        (LateUse::Check, |server| {
             server.check(LOCK, "ann").unwrap();
         }),
-        (Comeback::Guard, |server| {
+        (LateUse::Guard, |server| {
             server.guard(LOCK, "ann").unwrap();
         }),
     ];
@@ -172,7 +172,7 @@ fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
             has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
         }
         // When it was overwritten no client has seen.
-        assert_eq!(come_back(&mut server), Some((Comeback::Check, late)));
+        assert_eq!(come_back(&mut server), Some((LateUse::Check, late)));
         assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
         server.at(200);
         has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
@@ -304,7 +304,7 @@ fn a_hold_that_an_operator_ends_is_broken() {
             server.break_holds(LOCK, false).unwrap();
             server.renew(LOCK, "ann", 100).unwrap();
             has_lost(&mut server, &[(1, Reason::Broken, Some("ann"), Some(fence))]);
-            assert_eq!(come_back(&mut server).unwrap().0, Comeback::Renew);
+            assert_eq!(come_back(&mut server).unwrap().0, LateUse::Renew);
         }
     }
 }
@@ -428,7 +428,7 @@ fn a_share_that_a_client_has_taken_out_is_not_broken() {
     }
     server.foreign(Write::ZRem(LOCK, b"ben".to_vec()));
     assert_eq!(server.break_holds(LOCK, false), Ok(2));
-    let said = |line: Line| {
+    let said = |line: LogEntry| {
         (line.count, line.reason, line.lost.map(|(about, _)| about.owner.bytes().to_vec()))
     };
     let said: Vec<_> = lines(&mut server).into_iter().map(said).collect();

@@ -350,7 +350,7 @@ fn a_place_for_more_than_a_grant_that_was_not_heard_of_is_refused_for_that() {
     let (mut server, _) = ann_has_a_place();
     server.release(LOCK, "eve").unwrap();
     let refused = server.asks(&BOTH, in_queue(alone("ann")));
-    assert!(matches!(refused, Err(Refusal::Unheard(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Refusal::Undelivered(_))), "{refused:?}");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn an_owner_may_wait_for_other_locks_beside_a_grant_that_it_has_not_heard_of_but
     server.release(LOCK, "eve").unwrap();
     for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
         let refused = server.asks(&BOTH, plea);
-        let is_right = matches!(&refused, Err(Refusal::Unheard(lock)) if lock.borrow() == name(LOCK))
+        let is_right = matches!(&refused, Err(Refusal::Undelivered(lock)) if lock.borrow() == name(LOCK))
             || matches!((&refused, plea.patience), (Err(Refusal::HoldsSome), Patience::Place(_)));
         assert!(is_right, "{refused:?}");
     }

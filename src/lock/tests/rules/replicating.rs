@@ -167,7 +167,7 @@ fn until_it_is_told_the_lock_is_its_owner_s_to_all_others_and_not_to_itself() {
     let report = server.report(LOCK).unwrap().unwrap();
     assert_eq!(report.holders[0].pending, Some(1));
     let of_others = server.asks(&[LOCK, OTHER], replicated("ann", 1));
-    assert!(matches!(of_others, Err(Refusal::Unheard(_))), "{of_others:?}");
+    assert!(matches!(of_others, Err(Refusal::Undelivered(_))), "{of_others:?}");
     let alone_now = server.asks(&[OTHER], alone("ann"));
     assert!(matches!(alone_now, Ok(Acquired::Held(_))));
 }
@@ -474,6 +474,21 @@ fn a_place_that_asks_for_a_free_lock_waits_for_replicas_too() {
 }
 
 #[test]
+fn a_poll_that_finds_replicas_waited_for_names_the_channel_and_moves_no_end() {
+    let mut server = server_with(1);
+    let silent = Plea { patience: told_on(None, LEASE), ..replicated("ann", 1) };
+    assert_eq!(server.asks(&[LOCK], silent), Ok(Acquired::Place(0)));
+    server.at(1);
+    let longer = told(Plea { ttl: 5000, ..replicated("ann", 1) }, "ch");
+    assert_eq!(server.asks(&[LOCK], longer), Ok(Acquired::Place(0)));
+    server.acknowledges(0);
+    server.at(2);
+    assert_eq!(server.published.len(), 1);
+    assert_eq!(server.holder(), held("ann", 101));
+    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
+}
+
+#[test]
 fn a_place_whose_claim_replicas_don_t_acknowledge_is_passed_by_until_it_polls() {
     let mut server = server_with(1);
     assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
@@ -520,4 +535,91 @@ fn a_place_that_waits_for_replicas_ends_with_a_release_and_its_wait_can_be_taken
     server.acknowledges(0);
     server.at(3);
     assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn a_place_that_is_passed_by_after_replicas_have_acknowledged_its_claim_waits_for_them_again() {
+    let mut server = server_with(1);
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    let ben = server.waits("ben", 5000);
+    server.at(1);
+    server.acknowledges(0);
+    server.at(103);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    server.release(LOCK, "ben").unwrap();
+    // It has its turn once more, which no replica knows.
+    assert_eq!(server.check(LOCK, "ann"), Ok(None));
+    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+    server.at(104);
+    server.acknowledges(0);
+    server.at(105);
+    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
+}
+
+#[test]
+fn a_place_that_polls_for_more_replicas_waits_for_so_many() {
+    for before in [false, true] {
+        let mut server = server_with(2);
+        assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
+        let more = told(replicated("ann", 2), "ch");
+        let poll = |server: &mut Server| server.asks(&[LOCK], more).unwrap();
+        if before {
+            assert_eq!(poll(&mut server), Acquired::Place(0));
+        }
+        server.at(1);
+        server.acknowledges(0);
+        server.at(2);
+        assert_eq!(poll(&mut server), Acquired::Place(0), "{before}");
+        server.acknowledges(0);
+        server.at(3);
+        assert_eq!(poll(&mut server), Acquired::Place(0), "{before}");
+        server.acknowledges(1);
+        server.at(4);
+        assert!(matches!(poll(&mut server), Acquired::Held(_)), "{before}");
+    }
+}
+
+#[test]
+fn a_place_that_waits_for_replicas_can_t_be_polled_for_in_another_mode() {
+    let mut server = server_with(1);
+    let shared = Plea { mode: Mode::Shared, ..told(replicated("ann", 1), "ch") };
+    assert_eq!(server.asks(&[LOCK], shared), Ok(Acquired::Place(0)));
+    let alone = server.asks(&[LOCK], told(replicated("ann", 1), "ch"));
+    assert!(matches!(alone, Err(Refusal::Undelivered(_))), "{alone:?}");
+}
+
+#[test]
+fn a_place_whose_turn_has_come_is_claimed_at_once_by_a_request_that_waits_for_no_replicas() {
+    let mut server = server_with(1);
+    server.gets("ann", 100);
+    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
+    server.release(LOCK, "ann").unwrap();
+    server.at(1);
+    assert!(matches!(server.asks(&[LOCK], told(alone("ben"), "ch")), Ok(Acquired::Held(_))));
+    assert_eq!(server.holder(), held("ben", 101));
+}
+
+/// The TTL would end later than replicas know of.
+#[test]
+fn a_grant_of_whose_acknowledgement_the_server_hears_too_late_is_taken_back() {
+    let (mut server, ann) = pending();
+    server.lags_until(SPARE + 1);
+    server.acknowledges(0);
+    server.at(SPARE + 1);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn no_end_is_told_that_replicas_don_t_know_when_the_timeout_was_changed_meanwhile() {
+    let (mut server, _) = pending();
+    server.at(500);
+    server.set_limits(|limits| limits.replica_timeout = 10);
+    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    server.at(900);
+    server.acknowledges(0);
+    server.at(901);
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holder(), held("ann", 5510));
 }

@@ -7,9 +7,9 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Line, Locks, Mode, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms, Ticket,
-    Turn, USUALLY_NAMED, WaitOutcome,
+    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Locks, LogEntry, Mode, Ms,
+    Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms,
+    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
@@ -340,14 +340,10 @@ impl Server {
         // Users are called like the owners.
         self.keys.asker = plea.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
-        let acquired = self
-            .command(Authority::Writer, locks, |locks, turn| locks.acquire(turn, &names, &request));
-        if let Ok(Acquired::Waiting(ticket)) = acquired {
-            let blocked = Blocked { client: plea.client, answer: None };
-            self.blocked.insert(ticket, blocked);
-        }
-        self.after_a_command();
-        acquired
+        let acquired = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.asks(turn, &names, &request).acquire()
+        });
+        self.blocks(acquired, plea.client)
     }
 
     /// `LOCK.RENEW` or `LOCK.MRENEW` with `REPLICAS`.
@@ -355,14 +351,18 @@ impl Server {
         let request = plea.request();
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let renewed = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.renew_and_wait(turn, &names, &request)
+            locks.asks(turn, &names, &request).renew()
         });
-        if let Ok(Acquired::Waiting(ticket)) = renewed {
-            let blocked = Blocked { client: plea.client, answer: None };
-            self.blocked.insert(ticket, blocked);
+        self.blocks(renewed, plea.client)
+    }
+
+    /// Blocks this client, if it is to wait.
+    fn blocks(&mut self, got: Result<Acquired, Refusal>, client: u64) -> Result<Acquired, Refusal> {
+        if let Ok(Acquired::Waiting(ticket)) = got {
+            self.blocked.insert(ticket, Blocked { client, answer: None });
         }
         self.after_a_command();
-        renewed
+        got
     }
 
     /// One lock, alone, for a new connection.
@@ -446,7 +446,7 @@ impl Server {
         report
     }
 
-    pub fn losses(&mut self, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+    pub fn losses(&mut self, most: usize) -> Vec<(LogEntry, Option<HolderNow>)> {
         self.command(Authority::Reader, &[], |locks, turn| locks.reports().losses(turn, most))
     }
 
@@ -594,10 +594,7 @@ impl Server {
     fn tick_as(&mut self, is_job: bool) {
         if !is_job {
             self.publish();
-            if !self.locks.waiting.pending.is_empty() {
-                let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
-                self.locks.waiting.pending.heard(sent, acknowledged);
-            }
+            self.hear_replicas();
         }
         for name in std::mem::take(&mut self.touched) {
             self.locks.waiting.queues.note(name);
@@ -851,7 +848,18 @@ impl Server {
         }
     }
 
+    /// What a turn begins with, and what one ends with in which a grant has begun to wait for replicas.
+    fn hear_replicas(&mut self) {
+        if !self.locks.waiting.pending.is_empty() {
+            let (sent, acknowledged) = (self.sent(), self.keys.acknowledged.clone());
+            self.locks.waiting.pending.heard(sent, acknowledged);
+        }
+    }
+
     fn after_a_command(&mut self) {
+        if self.locks.waiting.pending.has_unsent() {
+            self.hear_replicas();
+        }
         self.hear_of_expired();
         self.answer();
     }

@@ -71,7 +71,7 @@ impl Waiting {
         if let Some(place) = self.waits.place_mut(ticket).filter(|_| is_granted)
             && let Some(notification) = &mut place.notify
         {
-            notification.is_unheard = true;
+            notification.is_undelivered = true;
             self.places.claim_by(ticket, place, now.ms().saturating_sub(1));
         }
     }

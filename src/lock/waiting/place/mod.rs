@@ -74,8 +74,6 @@ pub struct Place {
     pub claim_ends: Ms,
 }
 
-const _: () = assert!(size_of::<Place>() == 48, "there may be a million places");
-
 impl Place {
     /// A place that this user has asked for.
     pub fn new(lease: &Lease<'_>, asker: Rc<Asker>) -> Self {
@@ -91,7 +89,7 @@ pub struct Notification {
     words: Box<[u8]>,
     channel_length: u16,
     /// Has no client received the message that it is the owner's turn?
-    pub is_unheard: bool,
+    pub is_undelivered: bool,
 }
 
 impl Notification {
@@ -99,7 +97,7 @@ impl Notification {
         Self {
             words: [channel, text].concat().into(),
             channel_length: u16::try_from(channel.len()).unwrap_or(u16::MAX),
-            is_unheard: false,
+            is_undelivered: false,
         }
     }
 }

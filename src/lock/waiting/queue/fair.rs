@@ -181,17 +181,16 @@ impl Fair {
     /// How many come before this one, if it is here: an estimate, as if each group were served in its turn.
     pub fn before(&self, ticket: Ticket) -> Option<usize> {
         let turn = self.turn_of(self.group_of(ticket)?)?;
-        let before = |ticket| self.by_group.before((turn.first.group, ticket));
-        let of_group = before(ticket).saturating_sub(before(Ticket::MIN));
+        let of_group = self.count_of(turn.first.group, ticket);
         let groups: usize = self.turns.values().map(Order::len).sum();
         let sooner: usize = self.turns.values().map(|turns| turns.before(turn.key())).sum();
         Some(of_group.saturating_mul(groups).saturating_add(sooner))
     }
 
-    /// How many of this group wait.
-    pub fn count_of(&self, group: Group) -> usize {
+    /// How many of this group wait that have come before this one.
+    pub fn count_of(&self, group: Group, before: Ticket) -> usize {
         let up_to = |ticket| self.by_group.before((group, ticket));
-        up_to(Ticket::MAX).saturating_sub(up_to(Ticket::MIN))
+        up_to(before).saturating_sub(up_to(Ticket::MIN))
     }
 
     /// The first groups in the order of their turns.

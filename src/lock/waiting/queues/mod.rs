@@ -55,6 +55,12 @@ impl Queues {
         self.get(name).is_some()
     }
 
+    /// Does the order of this lock's queue depend on who shares the lock?
+    #[inline]
+    pub fn is_fair(&self, name: NameRef<'_>) -> bool {
+        self.get(name).is_some_and(|queue| queue.fair().is_some())
+    }
+
     /// Lets a request of this group join the queue of each of these locks, new if there is none: at the end, or where it
     /// belongs by its ticket. Returns their names, which share the keys of the queues. Requests for just one lock share
     /// one list with its name.
@@ -127,7 +133,7 @@ impl Queues {
     pub fn len_of(&self, name: NameRef<'_>, group: Option<Group>) -> usize {
         let queue = self.get(name);
         let Some(group) = group else { return queue.map_or(0, Queue::len) };
-        queue.and_then(Queue::fair).map_or(0, |fair| fair.count_of(group))
+        queue.and_then(Queue::fair).map_or(0, |fair| fair.count_of(group, Ticket::MAX))
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.

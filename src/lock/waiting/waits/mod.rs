@@ -134,6 +134,7 @@ impl Waits {
         let mut before = None;
         self.change(ticket, |waiter| {
             let state = std::mem::replace(&mut waiter.state, state);
+            waiter.acknowledged = 0;
             before = Some((state, Rc::clone(&waiter.names)));
         });
         before
@@ -166,10 +167,10 @@ impl Waits {
         }
     }
 
-    /// Replicas have acknowledged what this place was granted.
-    pub(in crate::lock::waiting) fn acknowledge(&mut self, ticket: Ticket) {
+    /// So many replicas have acknowledged what this place was granted.
+    pub(in crate::lock::waiting) fn acknowledge(&mut self, ticket: Ticket, replicas: u8) {
         if let Some(waiter) = self.waiters.get_mut(ticket) {
-            waiter.is_acknowledged = true;
+            waiter.acknowledged = replicas;
         }
     }
 

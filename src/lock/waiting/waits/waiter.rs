@@ -54,8 +54,8 @@ pub struct Waiter {
     pub session: bool,
     /// How many replicas have to acknowledge its grant before its client is replied to.
     pub replicas: u8,
-    /// Have they? Of a place, whose owner gets the token when it polls next.
-    pub is_acknowledged: bool,
+    /// How many have: of a place, whose owner gets the token when it polls next.
+    pub acknowledged: u8,
     /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
 }
@@ -66,7 +66,7 @@ pub enum Tell {
     /// To the client that is blocked, by its reply.
     Client(Reply),
     /// To the owner of this place in the queue, when it retries.
-    Place(Box<Place>),
+    Place(Place),
 }
 
 /// What has become of the reply to a blocked client.
@@ -78,6 +78,8 @@ pub enum Reply {
     /// Its connection has survived the turn of the event loop in which it was sent.
     Heard,
 }
+
+const _: () = assert!(size_of::<Waiter>() == 160, "there may be a million places");
 
 /// An end that never comes.
 pub const FOREVER: Ms = Ms::MAX;
@@ -105,7 +107,7 @@ impl Waiter {
             state: State::Waiting,
             session: terms.session,
             replicas: request.replicas,
-            is_acknowledged: false,
+            acknowledged: 0,
             shut_out_by: 0,
         }
     }
@@ -165,8 +167,9 @@ impl Waiter {
 
     /// Have its holds, of which its owner does not know, yet to be acknowledged by replicas?
     pub fn waits_for_replicas(&self) -> bool {
-        let is_unclaimed = self.place().is_some() && self.is_granted() && !self.is_acknowledged;
-        matches!(self.state, State::Pending(_)) || (is_unclaimed && self.replicas > 0)
+        let is_unclaimed = self.place().is_some() && self.is_granted();
+        matches!(self.state, State::Pending(_))
+            || (is_unclaimed && self.replicas > self.acknowledged)
     }
 
     /// Has it ended without a grant, and has its client yet to be replied to?

@@ -323,7 +323,7 @@ impl Book {
         self.highest = self.highest.max(fence);
         let is_place = matches!(who, Who::Waiter(at) if self.waits[at].ticket.is_none());
         for &lock in ask.locks {
-            self.write_down(&ask, lock, fence, client, is_told, is_place, server)?;
+            self.schedule_recheck(&ask, lock, fence, client, is_told, is_place, server)?;
         }
         if let Who::Waiter(at) = who {
             self.waits[at].granted = Some(fence);
@@ -351,7 +351,7 @@ impl Book {
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is said by the grant")]
-    fn write_down(
+    fn schedule_recheck(
         &mut self,
         ask: &Ask,
         lock: LockNo,
@@ -365,7 +365,7 @@ impl Book {
         let tied = ask.session.then_some(client);
         let is_retry = self.holds_all(ask).0;
         let old = self.take_hold(ask.owner, lock).filter(|old| is_retry || !old.is_ending);
-        // What its owner had before, unheard, has been given back: otherwise the place would wait on.
+        // What its owner had before, undelivered, has been given back: otherwise the place would wait on.
         let old = old.filter(|old| old.told || !is_place);
         let goes_on =
             (old.as_ref()).is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode));
@@ -407,7 +407,7 @@ impl Book {
                 is_ending: false,
                 may_be_ending: self.broken == Some(lock),
                 any_end: old.as_ref().is_some_and(|old| old.any_end || old.until.is_none()),
-                is_unheard: false,
+                is_undelivered: false,
             },
         };
         if is_place {
@@ -558,26 +558,36 @@ impl Book {
         {
             return Some(format!("{of_group} of its group hold {}", LOCKS[lock].1));
         }
-        let is_before = |(place, wait): &(usize, &Wait)| {
+        let waits_here = |(_, wait): &(usize, &Wait)| {
             // Its owner's own wait is not in its way.
             let is_own = wait.ask.owner == ask.owner || Some(wait.ask.owner) == without;
-            self.lives(wait) && wait.ask.locks.contains(&lock) && *place < at && !is_own
+            self.lives(wait) && wait.ask.locks.contains(&lock) && !is_own
         };
-        // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room.
+        let holds = |owner: OwnerNo, surely: bool| {
+            let of_group = |hold: &&Hold| hold.lock == lock && group(hold.owner) == group(owner);
+            (self.holds.iter()).filter(of_group).filter(|hold| !surely || !hold.may_go()).count()
+        };
+        // One with FAIR comes before those of its group. If it has room, it comes before a new request, one without FAIR,
+        // and those of a group that holds more, also if they have come earlier.
         let is_new = at >= self.waits.len();
         let keeps_it = |&(place, wait): &(usize, &Wait)| {
             let has_room = || {
                 let at = (place, Some(ask.owner));
                 self.what_keeps(&wait.ask, lock, at, !surely).is_none()
             };
+            let is_earlier = place < at;
             match (wait.ask.mode.is_fair(), ask.mode.is_fair()) {
-                (false, _) => true,
-                (true, true) if is_mate(wait.ask.owner) => true,
-                (true, is_fair) => (is_new || !is_fair) && has_room(),
+                (false, _) => is_earlier,
+                (true, true) if is_mate(wait.ask.owner) => is_earlier,
+                (true, true) if !is_new => {
+                    let has_fewer = holds(wait.ask.owner, false) < holds(ask.owner, true);
+                    surely && has_fewer && has_room()
+                }
+                (true, _) => is_earlier && has_room(),
             }
         };
-        let mut before = self.waits.iter().enumerate().filter(is_before);
-        let first = before.find(keeps_it);
+        let mut here = self.waits.iter().enumerate().filter(waits_here);
+        let first = here.find(keeps_it);
         first.map(|(_, wait)| {
             format!("{} stands before it in the queue of {}", OWNERS[wait.ask.owner], LOCKS[lock].1)
         })

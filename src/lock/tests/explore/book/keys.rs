@@ -74,7 +74,7 @@ impl Book {
                             && wait.ask.locks.contains(&lock)
                     }),
                     any_end: false,
-                    is_unheard: false,
+                    is_undelivered: false,
                     is_clear: anew
                         || before.is_empty()
                             && !self.waits.iter().any(|wait| wait.granted.is_some()),
@@ -117,7 +117,7 @@ impl Book {
             let is_told = |ask: &Ask| matches!(ask.wait, Waits::Place { notify: true, .. });
             let is_its = |ask: &Ask| ask.owner == hold.owner && ask.locks.contains(&hold.lock);
             let mut waits = self.waits.iter().map(|wait| &wait.ask);
-            hold.is_unheard =
+            hold.is_undelivered =
                 !server.deaf.is_empty() && waits.any(|ask| is_its(ask) && is_told(ask));
         }
     }

@@ -128,11 +128,11 @@ impl Book {
                     format!("{ask}, and is told that it waits for others: {own:?}")
                 })?;
             }
-            Err(Refusal::Unheard(_)) => {
-                let is_unheard = ask.locks.iter().any(|&lock| {
+            Err(Refusal::Undelivered(_)) => {
+                let is_undelivered = ask.locks.iter().any(|&lock| {
                     self.hold(ask.owner, lock).is_some_and(|hold| !hold.told || hold.unclaimed)
                 });
-                ensure(is_unheard && ask.wait != Waits::Try, || {
+                ensure(is_undelivered && ask.wait != Waits::Try, || {
                     format!("{ask}, and is told that it has not heard of a grant")
                 })?;
             }

@@ -34,7 +34,7 @@ macro_rules! counts {
 counts! {
     held, places, kept, last_moment, too_late, woken, granted, claimed, unclaimed, another_turn,
     released, released_unclaimed, ended_claimed, other_mode, lapsed, ended, tied, denied, holds,
-    holds_some, passed_by, one_waits, no_upgrades, ended_upgrades, full, deadlocks, blocked, granted_blocked, withdrawn, messages, unheard, steps_of_clock,
+    holds_some, passed_by, one_waits, no_upgrades, ended_upgrades, full, deadlocks, blocked, granted_blocked, withdrawn, messages, undelivered, steps_of_clock,
 }
 
 impl Seen for Counts {

@@ -52,7 +52,7 @@ pub struct Wait {
     pub claim_ends: Ms,
     /// Has its owner been told on its channel that it was granted something? And did no client listen there?
     is_called: bool,
-    is_unheard: bool,
+    is_undelivered: bool,
     /// A claim of its has run out since its owner asked, or no client heard of its turn.
     missed: bool,
     /// Its grant was lost to another client's deed.

@@ -3,7 +3,7 @@
 use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
 use crate::lock::fence::Fence;
-use crate::lock::log::line::{Line, Reason};
+use crate::lock::log::entry::{LogEntry, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
 use crate::lock::{Acquired, Ms, Patience};
@@ -93,7 +93,7 @@ impl World {
     /// a clock that was set back since.
     fn is_logged(&mut self, lock: Lock, held: &[Option<Fence>]) -> bool {
         let now = self.server.now();
-        let is_it = |line: &Line| {
+        let is_it = |line: &LogEntry| {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
             let is_broken = line.reason == Reason::Broken && line.updated == now;
             // It has been logged before that it was over, or written over: alone, or with others.

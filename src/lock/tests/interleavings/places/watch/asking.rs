@@ -64,7 +64,7 @@ impl Watch {
             channel,
             claim_ends: 0,
             is_called: false,
-            is_unheard: false,
+            is_undelivered: false,
             missed: false,
             robbed: false,
             is_hidden: false,
@@ -400,7 +400,7 @@ impl Watch {
                 let is_right = self.other_wait(locks, owner, false, now).is_some();
                 (&mut self.counts.one_waits, is_right && plea.patience != Patience::Try)
             }
-            Refusal::Unheard(_) => {
+            Refusal::Undelivered(_) => {
                 let granted = |one: &Wait| {
                     one.is_granted() && locks.iter().any(|&lock| one.wants(lock, owner))
                 };

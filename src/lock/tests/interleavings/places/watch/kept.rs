@@ -17,14 +17,14 @@ impl Watch {
     /// An owner is told that it is its turn, or no client hears of that.
     pub(super) fn messages_are_heard(&mut self, server: &Server) {
         for (channel, owner) in &server.published[self.heard_of..] {
-            let is_unheard = self.deaf.contains(&**channel);
+            let is_undelivered = self.deaf.contains(&**channel);
             self.counts.messages += 1;
-            self.counts.unheard += u64::from(is_unheard);
+            self.counts.undelivered += u64::from(is_undelivered);
             let called = self.waits.values_mut().filter(|one| {
                 let is_its = one.owner == owner && one.channel == Some(&**channel);
                 is_its && one.is_granted() && !one.is_called
             });
-            called.for_each(|one| (one.is_called, one.is_unheard) = (true, is_unheard));
+            called.for_each(|one| (one.is_called, one.is_undelivered) = (true, is_undelivered));
         }
         self.heard_of = server.published.len();
     }
@@ -53,8 +53,8 @@ impl Watch {
                 (before, Shown::Waits { until, asleep }) => {
                     if place.is_granted() {
                         let is_over = now > place.claim_ends;
-                        let excused = self.trouble.is_some() && is_over && !place.is_unheard;
-                        let in_time = asleep && (is_over || place.is_unheard);
+                        let excused = self.trouble.is_some() && is_over && !place.is_undelivered;
+                        let in_time = asleep && (is_over || place.is_undelivered);
                         ensure(asked || excused || in_time || place.perhaps, || {
                             format!("its grant is gone at {now}: {}", what())
                         })?;
@@ -120,7 +120,7 @@ impl Watch {
                     granted.push(no);
                     next.state = State::Granted(fence);
                     next.claim_ends = claim_ends;
-                    (next.is_called, next.is_unheard) = (false, false);
+                    (next.is_called, next.is_undelivered) = (false, false);
                     // What SWAPDB has brought may end before it is to be claimed.
                     let moved = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
                     next.robbed = next.locks.iter().any(moved);
@@ -406,7 +406,7 @@ impl Watch {
 
     /// Has it missed its turn while its owner waits for other locks?
     fn is_passed_by(&self, place: &Wait, now: Ms) -> bool {
-        let has_missed = place.is_unheard || place.robbed || now > place.claim_ends;
+        let has_missed = place.is_undelivered || place.robbed || now > place.claim_ends;
         place.is_granted()
             && has_missed
             && self.other_wait(&place.locks, place.owner, false, now).is_some()
@@ -490,7 +490,7 @@ impl Watch {
             })?;
             // One whose message found no receiver is passed by at once, also in a late turn.
             let is_hidden = place.perhaps
-                || place.is_unheard
+                || place.is_undelivered
                 || place.least <= now
                 || self.denied == Some(place.owner)
                 || self.is_forged(place);
@@ -498,7 +498,7 @@ impl Watch {
                 !place.is_granted()
                     || may_be_late
                     || is_hidden
-                    || now <= place.claim_ends && !place.is_unheard,
+                    || now <= place.claim_ends && !place.is_undelivered,
                 || format!("not claimed {}", what()),
             )?;
             let is_told =

@@ -97,20 +97,23 @@ final class Attempt {
     /** Returns the hold, or null if others have the lock. */
     private Hold attempt(boolean waits) throws InterruptedException {
         boolean confirms = false;
+        long since = 0; // the ttl of a place may begin at any time after a reply that was no grant: when replicas have it
         while (true) {
             if (Thread.interrupted()) throw new InterruptedException();
             if (deadline.hasPassed() && last != null) return givesUp();
+            boolean isFirst = last == null;
             long sent = System.nanoTime();
             Duration pause;
             boolean mayBeWoken = false;
             try {
                 Deadline patience = ask(waits && !confirms);
+                if (isFirst || !queues) since = sent;
                 Server.Reply reply = waits ? Replies.await(last, patience) : Replies.awaitCalmly(last, patience);
                 failure = null;
                 retryUntil = null;
                 retries = new Pauses();
                 if (reply.granted()) {
-                    if (isPrompt(System.nanoTime() - sent)) return Hold.begin(locks, lock, reply.fence(), sent, unanswered);
+                    if (isPrompt(System.nanoTime() - since)) return Hold.begin(locks, lock, reply.fence(), since, unanswered);
                     left = true;
                     if (!confirms) {
                         confirms = true;
@@ -119,6 +122,7 @@ final class Attempt {
                     pause = pauses.next(lock.settings.retryInterval); // its ttl is shorter than the way to the server
                 } else {
                     confirms = false;
+                    since = sent;
                     left |= reply.place() > 0;
                     if (!waits) return null;
                     if (tried) continue; // to wait
@@ -144,12 +148,11 @@ final class Attempt {
 
     /**
      * The ttl began at the grant, and it is unknown for how long its reply was on the way: a short wait is taken off the
-     * hold, after a long one the same owner asks again, which counts from then on. After a place that waited for
-     * replicas, too: its ttl began with an earlier request.
+     * hold, after a long one the same owner asks again, which counts from then on.
      */
     private boolean isPrompt(long took) {
         long ttl = lock.ttl.toNanos();
-        return took < ttl && !(blocks && took > ttl / 8) && !(queues && lock.settings.replicas != null);
+        return took < ttl && !((blocks || queues) && took > ttl / 8);
     }
 
     /** Sends the next request. Returns how long to wait for the reply. */
@@ -161,7 +164,7 @@ final class Attempt {
         // Mostly the lock is free, and a connection to wait by is not needed. If others of this process wait it is not.
         // A try has no MAXQUEUE: that a module is too old for it would only be seen if others hold the lock. With too few
         // replicas it fails, and a waiter waits for them.
-        tried = mayBlock && isFirst && lock.settings.maxQueue == null && lock.settings.replicas == null && !locks.server.isWaitedFor(lock);
+        tried = mayBlock && isFirst && lock.settings.maxQueue == null && !lock.settings.waitsForReplicas() && !locks.server.isWaitedFor(lock);
         if (mayBlock && !tried) {
             CompletableFuture<Server.Reply> reply = locks.server.acquireBlocking(lock, deadline.atMost(LONGEST_BLOCK));
             if (reply != null) {

@@ -72,9 +72,10 @@ public final class RedisLock {
 
     /**
      * Grants and renews a hold only once so many replicas have acknowledged it; else {@link NoReplicasException}. Needs
-     * version 2.0 of the module, or no module: then it sends {@code WAIT}.
+     * version 2.0 of the module, or no module: then it sends {@code WAIT}. Without this the server's
+     * {@code lock.replicas} counts.
      *
-     * @param count up to 64
+     * @param count 0 to 64
      * @return the lock, taken so
      */
     public RedisLock replicas(int count) {

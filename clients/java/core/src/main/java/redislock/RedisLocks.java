@@ -74,7 +74,7 @@ public final class RedisLocks implements AutoCloseable {
     }
 
     private OwnedLock checked(OwnedLock lock) {
-        if (lock.settings.replicas != null && !server.hasPipeline()) {
+        if (lock.settings.waitsForReplicas() && !server.hasPipeline()) {
             throw new IllegalArgumentException("replicas with this client, which has no pipeline: others would wait behind it");
         }
         if (!named.isSpent(lock)) return lock;

@@ -119,7 +119,7 @@ final class Server {
 
     /** Sends a command by what others don't wait behind: by the client itself, unless the reply waits for replicas. */
     private Redis by(OwnedLock lock) {
-        if (lock.settings.replicas == null) return redis;
+        if (!lock.settings.waitsForReplicas()) return redis;
         return (timeout, words) -> pipeline.sendAll(timeout, new Object[][] {words}).thenApply(replies -> reply(replies.get(0)));
     }
 
@@ -128,7 +128,7 @@ final class Server {
      * another connection it would wait for nothing.
      */
     private CompletableFuture<Object> acknowledged(OwnedLock lock, Duration timeout, Object[] script) {
-        if (lock.settings.replicas == null) return redis.send(timeout, script);
+        if (!lock.settings.waitsForReplicas()) return redis.send(timeout, script);
         int least = lock.settings.replicas;
         CompletableFuture<List<Object>> replies =
                 pipeline.sendAll(timeout, script, new Object[] {"WAIT", Integer.toString(least), REPLICAS_WAIT});

@@ -30,6 +30,10 @@ final class Settings implements Cloneable {
         }
     }
 
+    boolean waitsForReplicas() {
+        return replicas != null && replicas > 0;
+    }
+
     void check() {
         if (shared && limit != null) throw new IllegalArgumentException("shared and limit exclude each other");
         if (limit != null && limit < 1) throw new IllegalArgumentException("a limit of " + limit);
@@ -37,8 +41,8 @@ final class Settings implements Cloneable {
             throw new IllegalArgumentException("the group \"" + group + "\"; it must not be empty, nor have a colon, which ends it in the owner");
         }
         if (per != null && per < 1) throw new IllegalArgumentException("per " + per);
-        if (replicas != null && (replicas < 1 || replicas > 64)) {
-            throw new IllegalArgumentException(replicas + " replicas; it must be 1 to 64");
+        if (replicas != null && (replicas < 0 || replicas > 64)) {
+            throw new IllegalArgumentException(replicas + " replicas; it must be 0 to 64");
         }
         if (maxQueue != null && maxQueue < 0) throw new IllegalArgumentException("a maxQueue of " + maxQueue);
         if (renewedFor != null && (renewedFor.isNegative() || renewedFor.isZero())) {

@@ -53,7 +53,7 @@ class RedisLocksTest {
                 () -> locks.lockAll(List.of("k", "l"), SECOND).limit(1).fair("ann").tryAcquire(),
                 () -> lock.limit(1).per(1).tryAcquire(),
                 () -> lock.limit(1).fair("ann").per(0),
-                () -> lock.replicas(0),
+                () -> lock.replicas(-1),
                 () -> lock.replicas(65),
                 () -> lock.replicas(1).tryAcquire(), // without pipelines
                 () -> lock.maxQueue(-1),

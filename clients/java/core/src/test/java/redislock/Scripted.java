@@ -19,6 +19,7 @@ final class Scripted implements Redis {
     private final Map<String, Deque<Object>> replies = new HashMap<>();
     private final List<String> sent = new ArrayList<>();
     final List<String> pipelines = new ArrayList<>(); // the first words of each
+    final List<Long> times = new ArrayList<>(); // at which each came, by System.nanoTime
     private int longestPipeline;
 
     /** The replies to a command. The last one stays. */
@@ -29,6 +30,7 @@ final class Scripted implements Redis {
 
     @Override
     public synchronized CompletableFuture<Object> send(Duration timeout, Object... words) {
+        times.add(System.nanoTime());
         sent.add(Stream.of(words).map(Object::toString).collect(Collectors.joining(" ")));
         Deque<Object> all = replies.get(words[0].toString());
         if (all == null) {

@@ -26,21 +26,42 @@ final class Promises {
 
     private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
     private final List<Held> holds = new ArrayList<>();
-    private final RedisLocks locks;
+    private final Kind kind;
+    private Kind.Connected connected;
+    private RedisLocks locks;
 
-    private Promises(Kind kind, int port) {
-        locks = new RedisLocks(kind.connect(port).redis());
+    private Promises(Kind kind) {
+        this.kind = kind;
     }
 
     public static void main(String[] args) throws InterruptedException {
-        new Promises(Kind.valueOf(args[0]), Integer.parseInt(args[1])).run();
+        Promises program = new Promises(Kind.valueOf(args[0]));
+        program.lines.add("connect " + args[1]);
+        program.run();
         System.exit(0); // Lettuce's threads go on
     }
 
     private void run() throws InterruptedException {
         start(this::listen);
-        System.out.println("ready");
-        for (String line = lines.take(); !line.equals(END); line = lines.take()) System.out.println(answer(line.split(" ")));
+        for (String line = lines.take(); !line.equals(END); line = lines.take()) {
+            if (line.equals("rest")) rest();
+            else System.out.println(answer(line.split(" ")));
+        }
+    }
+
+    private String connect(int port) {
+        connected = kind.connect(port);
+        locks = new RedisLocks(connected.redis());
+        return "ready";
+    }
+
+    private void rest() {
+        RedisLocks before = locks;
+        Runnable close = connected.close();
+        start(() -> { // while what is released in the background may need seconds
+            before.close();
+            close.run();
+        });
     }
 
     private static void start(Runnable job) {
@@ -61,7 +82,14 @@ final class Promises {
 
     private String answer(String[] words) {
         try {
-            return words[0].equals("acquire") ? acquire(words) : about(holds.get(Integer.parseInt(words[1])), words);
+            switch (words[0]) {
+                case "connect":
+                    return connect(Integer.parseInt(words[1]));
+                case "acquire":
+                    return acquire(words);
+                default:
+                    return about(holds.get(Integer.parseInt(words[1])), words);
+            }
         } catch (InterruptedException e) {
             return "cancelled";
         } catch (IllegalArgumentException e) {

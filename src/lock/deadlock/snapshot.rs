@@ -21,7 +21,7 @@ pub trait Holders {
 
 /// What is searched.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct Snapshot<'a> {
     pub waiting: &'a Waiting,
     pub holds: &'a dyn Holders,
     /// A request that gives way to the one that asks, and so is in no one's way.
@@ -30,7 +30,7 @@ pub struct Scene<'a> {
     pub now: Now,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Snapshot<'a> {
     /// This request, if it waits.
     pub fn waiter(self, ticket: Ticket) -> Option<&'a Waiter> {
         let waiter = self.waiting.waits.get(ticket)?;

@@ -30,12 +30,12 @@ impl Settling<'_, '_> {
     }
 
     /// Looks at the lock, if it has a queue, and sets the alarm for when that may change by itself.
-    pub(super) fn take_stock(&mut self) {
+    pub(super) fn refresh_holders(&mut self) {
         if !self.locks.waiting.queues.contains(self.name) {
             return;
         }
         let look = self.look();
-        self.write_down(look.lock == LockState::NoLock, look.next);
+        self.schedule_recheck(look.lock == LockState::NoLock, look.next);
         // The next look must find those that wait for it too.
         if look.is_anew
             && !self.waits_of_holders().is_empty()
@@ -69,7 +69,7 @@ impl Settling<'_, '_> {
 
     /// Remembers that the lock has been looked at, and sets its alarm: `alarm`, or earlier if there is another reason to
     /// look.
-    pub(super) fn write_down(&mut self, is_no_lock: bool, alarm: Option<Ms>) {
+    pub(super) fn schedule_recheck(&mut self, is_no_lock: bool, alarm: Option<Ms>) {
         let now = self.turn.now;
         let alarm = earlier(alarm, self.locks.quarantine(now));
         self.locks.waiting.queues.looked_at(self.name, is_no_lock, alarm, now);

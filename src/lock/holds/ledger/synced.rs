@@ -10,7 +10,7 @@ use crate::lock::words::{Ahead, Hold, NameRef, Print};
 /// the lock is released: each later hold renews it as it is written. Without one the earliest expiry counts that may
 /// have been written, so a note may be dropped at any time.
 #[derive(Debug)]
-pub struct InStep {
+pub struct Synced {
     key: Print,
     /// Steps are counted because the clock may be stepped back to where it was.
     steps: u64,
@@ -20,7 +20,7 @@ pub struct InStep {
 /// So many notes are no burden.
 const FEW_NOTES: usize = 256;
 
-impl Record for InStep {
+impl Record for Synced {
     fn print(&self) -> Print {
         self.key
     }
@@ -28,13 +28,13 @@ impl Record for InStep {
 
 impl Ledger {
     /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
-    pub fn note_in_step(&mut self, name: NameRef<'_>, wall: Option<WallClock>) {
+    pub fn note_synced(&mut self, name: NameRef<'_>, wall: Option<WallClock>) {
         let key = name.print;
         match wall {
             Some(wall) => {
-                self.in_step.insert(InStep { key, steps: wall.steps(), ahead: wall.ahead() });
+                self.synced.insert(Synced { key, steps: wall.steps(), ahead: wall.ahead() });
             }
-            None => _ = self.in_step.remove(key),
+            None => _ = self.synced.remove(key),
         }
     }
 
@@ -42,24 +42,24 @@ impl Ledger {
     pub fn ends_agree(&self, name: NameRef<'_>, wall: &WallClock) -> bool {
         let key = name.print;
         self.locks.get(key).is_none_or(|held| held.hold() == Hold::Exclusive)
-            || self.in_step.get(key).is_some_and(|noted| noted.steps == wall.steps())
+            || self.synced.get(key).is_some_and(|noted| noted.steps == wall.steps())
     }
 
     /// How far the wall clock was ahead when the expiry of this key was last written, if that is known.
     pub fn written_ahead(&self, name: NameRef<'_>) -> Option<Ahead> {
-        Some(self.in_step.get(name.print)?.ahead)
+        Some(self.synced.get(name.print)?.ahead)
     }
 
     /// Are there many more notes than locks that are held?
     pub fn has_idle_notes(&self) -> bool {
-        self.in_step.len() > self.locks.len().saturating_mul(2).saturating_add(FEW_NOTES)
+        self.synced.len() > self.locks.len().saturating_mul(2).saturating_add(FEW_NOTES)
     }
 
     /// Drops all notes.
     pub fn forget_steps(&mut self, discarded: &mut Discarded) {
-        if !self.in_step.is_empty() {
-            let in_step = std::mem::take(&mut self.in_step);
-            discarded.add(in_step.len(), in_step.into_buckets());
+        if !self.synced.is_empty() {
+            let synced = std::mem::take(&mut self.synced);
+            discarded.add(synced.len(), synced.into_buckets());
         }
     }
 }
@@ -67,6 +67,6 @@ impl Ledger {
 #[cfg(test)]
 impl Ledger {
     pub fn count_notes(&self) -> usize {
-        self.in_step.len()
+        self.synced.len()
     }
 }

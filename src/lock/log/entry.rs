@@ -66,7 +66,7 @@ impl Reason {
 
 /// By which command an owner came back after its hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comeback {
+pub enum LateUse {
     /// RELEASE or MRELEASE
     Release,
     /// RENEW or MRENEW
@@ -77,12 +77,12 @@ pub enum Comeback {
 
 /// The start of a key or of an owner, as much as LOCK.LOG shows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut(Box<[u8]>);
+pub struct Truncated(Box<[u8]>);
 
 /// The most bytes of a key or an owner that are shown.
 pub const MOST_SHOWN: usize = 64;
 
-impl Cut {
+impl Truncated {
     /// The start of these bytes. One byte more than is shown tells that there were more.
     pub fn of(bytes: &[u8]) -> Self {
         let (start, _) = bytes.split_at(bytes.len().min(MOST_SHOWN.saturating_add(1)));
@@ -102,10 +102,10 @@ impl Cut {
 /// The key and the owner of a lost hold.
 #[derive(Clone, Debug)]
 pub struct About {
-    pub key: Cut,
+    pub key: Truncated,
     /// The print of the whole key.
     pub(super) print: Print,
-    pub owner: Cut,
+    pub owner: Truncated,
     /// The print of the whole owner.
     pub(super) owner_print: u64,
 }
@@ -143,14 +143,14 @@ impl LostHold {
 /// An owner's first command after its hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CameBack {
-    pub with: Comeback,
+    pub with: LateUse,
     /// How long after the loss it came, if that is known.
     pub late: Option<Ms>,
 }
 
 /// Holds of one lock that were lost for one reason, or all holds of a database that was flushed.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LogEntry {
     /// Its number. No two lines have had the same one.
     pub id: u64,
     pub count: u64,

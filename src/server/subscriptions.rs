@@ -23,7 +23,7 @@ const NEW_VALUES: c_int =
 const IN_VAIN: u32 = 100;
 
 /// What the server tells us of, or can be asked to.
-pub struct Hearing {
+pub struct Subscriptions {
     /// Keys come and go. Asked for when a command first names a lock: every DEL and every expiry costs more when we
     /// hear of it.
     pub keys: Events,
@@ -39,7 +39,7 @@ pub struct Hearing {
     in_vain: Cell<u32>,
 }
 
-impl Hearing {
+impl Subscriptions {
     /// Nothing is asked for as yet. These are what the server calls for each.
     pub fn new(
         (keys, values): (NotificationFn, NotificationFn),

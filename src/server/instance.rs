@@ -11,13 +11,13 @@ use super::inbox::{self, Note};
 use super::module::Module;
 use super::thread;
 
-struct Home(RefCell<Option<Module>>);
+struct Instance(RefCell<Option<Module>>);
 
 // SAFETY: `with`, `install` and `remove` keep all threads out but the server's own.
-unsafe impl Sync for Home {}
+unsafe impl Sync for Instance {}
 
 /// Borrowed by each call of [`with`] that is on the stack.
-static HOME: Home = Home(RefCell::new(None));
+static INSTANCE: Instance = Instance(RefCell::new(None));
 
 /// How many calls the server has still to make because of notes that other threads have left.
 static CALLS_AHEAD: AtomicU32 = AtomicU32::new(0);
@@ -32,8 +32,8 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
         thread::complain();
         return None;
     }
-    let home = HOME.0.try_borrow().ok()?;
-    let module = home.as_ref()?;
+    let instance = INSTANCE.0.try_borrow().ok()?;
+    let module = instance.as_ref()?;
     module.read_inbox();
     Some(work(module))
 }
@@ -85,7 +85,7 @@ pub fn is_called_for() -> bool {
 /// The module is loaded.
 pub fn install(module: Module) -> Result<(), InUse> {
     remove()?;
-    *HOME.0.try_borrow_mut().map_err(|_| InUse)? = Some(module);
+    *INSTANCE.0.try_borrow_mut().map_err(|_| InUse)? = Some(module);
     Ok(())
 }
 
@@ -96,7 +96,7 @@ pub fn remove() -> Result<(), InUse> {
         return Err(InUse);
     }
     // It goes when the borrow has ended, because the server may call us back meanwhile.
-    let module = HOME.0.try_borrow_mut().map_err(|_| InUse)?.take();
+    let module = INSTANCE.0.try_borrow_mut().map_err(|_| InUse)?.take();
     drop(module);
     Ok(())
 }
