@@ -39,8 +39,9 @@ fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<Name
     let (keys, db) = (call.words.keys(has_ttl)?, call.db);
     let mut names: Vec<NameRef<'w>> = Vec::with_capacity(keys.len());
     for &key in keys {
-        if names.iter().all(|name| name.key != key) {
-            names.push(call.locks.name(db, key));
+        let name = call.locks.name(db, key);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     Ok(names)

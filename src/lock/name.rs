@@ -15,17 +15,18 @@ pub type Db = usize;
 pub struct NameRef<'a> {
     /// The database that the key stands in.
     pub db: Db,
-    pub key: &'a [u8],
-    /// All tables find the lock by this, so that its key is hashed once.
+    /// All tables find the lock by this, so that its key is hashed once. It comes before the key, because it is quicker
+    /// to compare.
     pub print: Print,
+    pub key: &'a [u8],
 }
 
 /// The name of a lock, kept. Clones share the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     pub db: Db,
-    pub key: Rc<[u8]>,
     pub print: Print,
+    pub key: Rc<[u8]>,
 }
 
 impl Name {

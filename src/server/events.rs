@@ -123,7 +123,8 @@ unsafe fn heard(
     if is_opening {
         return module.expired.note(db, key);
     }
-    if module.read(|locks| matters(locks, locks.name(db, key))) == Ok(false) {
+    let name = module.read(|locks| Some(locks.name(db, key)).filter(|&name| matters(locks, name)));
+    if name == Ok(None) {
         return;
     }
     // SAFETY: promised by our caller; an event's name ends where it should.
@@ -131,7 +132,7 @@ unsafe fn heard(
     let mut at_once = !may_be_on_a_walk(module, class, event);
     let now = clock::now();
     let changed = module.change(|locks| {
-        let name = locks.name(db, key);
+        let name = name.ok().flatten().unwrap_or_else(|| locks.name(db, key));
         if !ENDS.contains(&event) {
             return locks.touched(name.keep(), now);
         }

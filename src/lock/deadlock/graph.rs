@@ -5,8 +5,9 @@
 //! those behind it need too, if they are as demanding. One with FAIR is in the way of none but those of its group behind
 //! it: others pass it over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_set};
 use std::hash::BuildHasherDefault;
+use std::iter::Peekable;
 
 use indexmap::IndexMap;
 use indexmap::map::Entry;
@@ -57,6 +58,8 @@ pub struct Lock<'a> {
     is_asked_for: bool,
     /// All requests before this one have been reached.
     pub before: Ticket,
+    /// Those for several locks that have not, in their order.
+    several: Peekable<btree_set::Iter<'a, Ticket>>,
     /// The requests by which its holders wait, if these have been reached.
     pub holders: Option<Vec<usize>>,
     is_held_by_asker: bool,
@@ -137,7 +140,12 @@ impl<'a> Graph<'a> {
             return Ok(None);
         };
         let queue = lock.queue;
-        let needs = !request.is_over && !self.scene.has(request.waiter, lock);
+        // The requests of its holders that wait have been reached together, so each knows that.
+        let has = match lock.holders {
+            Some(_) => request.holds.contains(&at),
+            None => self.scene.has(request.waiter, lock),
+        };
+        let needs = !request.is_over && !has;
         let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
         let mut stand = Stand { ticket, request: from, room, fair: None };
         let fair = queue.fair().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
@@ -167,12 +175,15 @@ impl<'a> Graph<'a> {
         let asks = queue.fair().and_then(|fair| fair.group_of(self.asks));
         let is_mate = |group| fair.is_some_and(|(_, own)| own == group);
         let is_behind = lock.is_asked_for && self.asks < ticket && asks.is_none_or(is_mate);
-        let earlier = lock.before..ticket.max(lock.before);
-        lock.before = earlier.end;
+        lock.before = ticket.max(lock.before);
         if lock.holders.is_none() {
             self.reach_holders(to_holder, steps)?;
         }
-        for (passed, &other) in (1_usize..).zip(queue.several().range(earlier)) {
+        let mut passed = 0_usize;
+        while let Some((_, lock)) = self.locks.get_index_mut(at)
+            && let Some(&other) = lock.several.next_if(|&&other| other < ticket)
+        {
+            passed = passed.saturating_add(1);
             steps.look(usize::from(passed.is_multiple_of(FEW)))?;
             self.reach(other, Some(to_earlier), steps)?;
         }
@@ -278,6 +289,7 @@ impl<'a> Lock<'a> {
             is_shared,
             is_asked_for: queue.contains(asks),
             before: Ticket::MIN,
+            several: queue.several().iter().peekable(),
             holders: None,
             is_held_by_asker: false,
             stuck: 0,

@@ -3,17 +3,14 @@
 
 use crate::lock::words::{Ms, Now};
 
-/// How many steps one search may take. On Redis 7.0.15 that is some 0.25 to 1.3 ms of the server's time, by
-/// how waiters, locks and modes are mixed. What costs more than a look counts as more, by the same
-/// measurements.
+/// How many steps one search may take. On Redis 7.0.15 that is less than a millisecond of the server's time, however
+/// waiters, locks and modes are mixed. What costs more than a look counts as more, by the same measurements.
 const MOST_STEPS: usize = 20_000;
 
 /// How many steps all searches may take together, in a millisecond on average: about a fifth of the
-/// server's time.
+/// server's time. No more than one search of full length is saved up: several at once, one for each of the clients
+/// whose requests the server has just read, would hold up the others.
 const STEPS_PER_MS: usize = 5_000;
-
-/// As many searches of full length may be saved up, for those that come together.
-const SEARCHES_AT_ONCE: usize = 2;
 
 /// What storing something costs, in steps, beside the one for looking at it.
 const WRITING: usize = 4;
@@ -38,7 +35,7 @@ impl Allowance {
 
     /// Nothing has been searched yet; one search may take `most` steps.
     pub fn of(most: usize) -> Self {
-        Self { most, left: most.saturating_mul(SEARCHES_AT_ONCE), at: 0 }
+        Self { most, left: most, at: 0 }
     }
 
     /// The steps for a search that begins now.
@@ -46,11 +43,9 @@ impl Allowance {
         let passed = now.ms().saturating_sub(self.at);
         let earned =
             usize::try_from(passed).map_or(usize::MAX, |ms| ms.saturating_mul(STEPS_PER_MS));
-        let saved = self.most.saturating_mul(SEARCHES_AT_ONCE);
-        self.left = self.left.saturating_add(earned).min(saved);
+        self.left = self.left.saturating_add(earned).min(self.most);
         self.at = now.ms();
-        let most = self.most.min(self.left);
-        Steps { most, left: most }
+        Steps { most: self.left, left: self.left }
     }
 
     pub fn end(&mut self, steps: &Steps) {
@@ -111,7 +106,7 @@ mod tests {
                 all = all.saturating_add(steps.taken());
             }
         }
-        let most = STEPS_PER_MS * 1000 + MOST_STEPS * SEARCHES_AT_ONCE;
+        let most = STEPS_PER_MS * 1000 + MOST_STEPS;
         assert!((most - 2 * STEPS_PER_MS..=most).contains(&all), "{all}");
         assert!(allowance.begin(at(999)).look(1).is_err(), "it is spent");
         assert!(allowance.begin(at(1000)).look(1).is_ok(), "and comes again");

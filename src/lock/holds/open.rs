@@ -69,7 +69,8 @@ impl Holds {
     }
 
     /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone. It also says whether the end
-    /// in the record will do, where there is one of ours: the server has to look for the key's.
+    /// in the record will do, where there is one of ours: the server has to look for the key's. For the owner itself it
+    /// will not: no event is heard of a `SET` in its name, which takes the expiry away, while no client waits.
     #[inline]
     pub(super) fn read<T>(
         &mut self,

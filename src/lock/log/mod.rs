@@ -25,7 +25,7 @@ pub struct Loss<'a> {
 /// The log. Its lines are in order of when a loss was last added to each.
 #[derive(Debug)]
 pub struct LossLog {
-    /// The key of the hashes of keys and owners, by which a line knows them although it shows them cut.
+    /// The key of the hashes of owners, by which a line knows them although it shows them cut.
     secret: Secret,
     most: usize,
     /// The lines, by their places in the order.
@@ -70,7 +70,7 @@ impl LossLog {
         if self.is_off() {
             return;
         }
-        let print = self.secret.print(loss.name.key);
+        let print = loss.name.print;
         let owner_print = self.secret.half_print(loss.owner);
         let is_same = |line: &LogEntry| {
             line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
@@ -108,11 +108,10 @@ impl LossLog {
         with: LateUse,
         now: Now,
     ) -> Option<Reason> {
-        let print = self.secret.print(name.key);
         let owner_print = self.secret.half_print(owner);
         let its = |line: &LogEntry| (line.lost.as_ref()).map(|(about, _)| about.owner_print);
         let (place, _) =
-            self.of_key(name.db, print).find(|(_, line)| its(line) == Some(owner_print))?;
+            self.of_key(name.db, name.print).find(|(_, line)| its(line) == Some(owner_print))?;
         let line = self.lines.get_mut(&place)?;
         let ended = line.lost.as_ref().and_then(|(_, hold)| hold.ended);
         let late = ended.map(|ended| now.ms().saturating_sub(ended));

@@ -187,11 +187,11 @@ fn thousands_of_places_that_no_client_hears_of_are_passed_by_in_portions() {
     const MANY: usize = 3_000;
     // Their locks come free one after another, or all at once, or there is one for all of them.
     let comes_free: [(usize, usize, Deed); 3] = [
-        (MANY, 80, |server| {
+        (MANY, 40, |server| {
             let locks: Vec<Lock> = server.keys.keys.keys().copied().collect();
             locks.into_iter().for_each(|lock| _ = server.release(lock, "ann").unwrap());
         }),
-        (MANY, 80, |server| server.foreign(Write::Flush(None))),
+        (MANY, 40, |server| server.foreign(Write::Flush(None))),
         (1, 1, |server| server.foreign(Write::Flush(None))),
     ];
     for (locks, at_once, comes_free) in comes_free {
