@@ -49,7 +49,7 @@ impl Holds {
             return Look::NO_LOCK;
         }
         let mut lost = self.meet(turn, name);
-        let (lock, owner) = self.read(turn, name, |owner| Token::from(owner));
+        let (lock, owner) = self.read(turn, name, |owner| (Token::from(owner), true));
         let (mut next, mut is_anew) = (lock.next_change(), false);
         match (lock, owner) {
             (LockState::Shared { count, over, .. }, _) => {

@@ -41,7 +41,7 @@ impl Holds {
     /// and not at all while writes are paused. Writes no key, but may find that one has gone too early.
     #[inline]
     pub fn open(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Opened {
-        let (lock, is_own) = self.read(turn, name, |holder| holder == owner);
+        let (lock, is_own) = self.read(turn, name, |holder| (holder == owner, holder != owner));
         match lock {
             LockState::Exclusive { deadline } if is_own == Some(true) => {
                 Opened { lock, own: Some((Hold::Exclusive, deadline)) }
@@ -65,24 +65,31 @@ impl Holds {
 
     /// Returns who holds the lock now.
     pub fn state(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> LockState {
-        self.read(turn, name, |_| ()).0
+        self.read(turn, name, |_| ((), false)).0
     }
 
-    /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone.
+    /// Returns who holds the lock now, and what `of` makes of the owner that holds it alone. It also says whether the end
+    /// in the record will do, where there is one of ours: the server has to look for the key's. For the owner itself it
+    /// will not: no event is heard of a `SET` in its name, which takes the expiry away, while no client waits.
     #[inline]
     pub(super) fn read<T>(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
-        of: impl FnOnce(&[u8]) -> T,
+        of: impl FnOnce(&[u8]) -> (T, bool),
     ) -> (LockState, Option<T>) {
         let now = turn.now;
         let lock = match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => return self.read_missing(turn, name, of),
             Stored::Exclusive { owner } => {
-                let (made, recorded) = (of(owner), self.recorded_end(name, owner));
-                let deadline = self.end_of(turn, name, recorded);
+                let ((made, will_do), is_stepped) = (of(owner), self.wall.is_stepped(now));
+                let asks_record = will_do || is_stepped;
+                let recorded = if asks_record { self.recorded_end(name, owner) } else { None };
+                let deadline = match recorded {
+                    Some(_) if !is_stepped && !is_over(recorded, now) => recorded,
+                    _ => self.end_of(turn, name, recorded),
+                };
                 if !is_over(deadline, now) {
                     return (LockState::Exclusive { deadline }, Some(made));
                 }
@@ -110,11 +117,11 @@ impl Holds {
                 self.share_of(turn, name, owner).map(|share| (Hold::Shared, share.deadline))
             }
             Stored::Exclusive { owner: holder } if holder != owner => None,
-            Stored::Exclusive { .. } => {
-                let end = self.end_of(turn, name, self.recorded_end(name, owner));
+            Stored::Exclusive { .. } if !self.wall.is_stepped(turn.now) => {
+                let end = turn.keys.deadline(name);
                 (!is_over(end, turn.now)).then_some((Hold::Exclusive, end))
             }
-            Stored::Nothing => self.open(turn, name, owner).own,
+            Stored::Exclusive { .. } | Stored::Nothing => self.open(turn, name, owner).own,
         })
     }
 
@@ -227,7 +234,7 @@ impl Holds {
         most: usize,
     ) -> Vec<(Token, Option<Ms>)> {
         let mut held = Vec::new();
-        match self.read(turn, name, |owner| Token::from(owner)) {
+        match self.read(turn, name, |owner| (Token::from(owner), false)) {
             (LockState::Exclusive { deadline }, owner) => {
                 held.extend(owner.map(|owner| (owner, deadline)));
             }
@@ -248,16 +255,11 @@ impl Holds {
             || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
     }
 
-    /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded: the server has to look for
-    /// the key's.
+    /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded.
     fn end_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, recorded: Option<Ms>) -> Option<Ms> {
-        let is_stepped = self.wall.is_stepped(turn.now);
-        if recorded.is_some() && !is_stepped && !is_over(recorded, turn.now) {
-            return recorded;
-        }
         let key_ends = turn.keys.deadline(name);
         // A hold whose key has no expiry has been written by another client.
-        let ours = key_ends.and(recorded).filter(|_| is_stepped);
+        let ours = key_ends.and(recorded).filter(|_| self.wall.is_stepped(turn.now));
         ours.or(key_ends)
     }
 
@@ -304,7 +306,7 @@ impl Holds {
         &mut self,
         turn: &Turn<'_>,
         name: NameRef<'_>,
-        of: impl FnOnce(&[u8]) -> T,
+        of: impl FnOnce(&[u8]) -> (T, bool),
     ) -> (LockState, Option<T>) {
         self.note_if_expired(turn, name);
         let held = if self.may_miss_keys(turn.now) { self.held(name) } else { None };
@@ -320,7 +322,7 @@ impl Holds {
             Hold::Exclusive => match lasting.next() {
                 None => (LockState::Free, None),
                 Some((owner, end)) => {
-                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes())))
+                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes()).0))
                 }
             },
         }

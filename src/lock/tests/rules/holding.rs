@@ -1,6 +1,7 @@
 //! Taking a lock, keeping it, losing it.
 
 use super::*;
+use crate::lock::Left;
 
 #[test]
 fn a_retry_that_moves_no_deadline_writes_it_again_only_over_another_connection() {
@@ -33,4 +34,15 @@ fn what_is_no_lock_stays_as_it_is() {
     assert_eq!(server.check(LOCK, "ann"), Err(NotALock));
     assert_eq!(server.report(LOCK), Err(NotALock));
     assert_eq!(written(&mut server), []);
+}
+
+/// Of a plain `SET` no event is heard while no client waits.
+#[test]
+fn an_owner_whose_key_was_set_anew_without_an_expiry_hears_so_and_gets_one_by_a_retry() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.keys.write(Write::Set(LOCK, token("ann", None)));
+    assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Unlimited)));
+    server.gets("ann", 50);
+    assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Ms(50))));
 }
