@@ -38,8 +38,7 @@ const TTL: Argument =
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<NameRef<'w>>, Fault> {
     let (keys, db) = (call.words.keys(has_ttl)?, call.db);
     let mut names: Vec<NameRef<'w>> = Vec::with_capacity(keys.len());
-    for &key in keys {
-        let name = call.locks.name(db, key);
+    for name in keys.iter().map(|&key| call.locks.name(db, key)) {
         if !names.contains(&name) {
             names.push(name);
         }

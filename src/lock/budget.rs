@@ -1,8 +1,7 @@
 //! How much work is done in one turn, before the server serves other clients.
 
-/// What is left of one turn's work, about half a millisecond in all: the server takes as long again to send the replies,
-/// and may have let keys expire for some milliseconds in the same turn. The rest is done in the next turn. It is counted in
-/// work, not in time, so that a turn always does the same.
+/// What is left of one turn's work, about half a millisecond in all; the server takes as long again to send the replies.
+/// The rest is done in the next turn. It is counted in work, not in time, so that a turn always does the same.
 #[derive(Debug)]
 pub struct Budget {
     left: usize,

@@ -15,8 +15,7 @@ pub type Db = usize;
 pub struct NameRef<'a> {
     /// The database that the key stands in.
     pub db: Db,
-    /// All tables find the lock by this, so that its key is hashed once. It comes before the key, because it is quicker
-    /// to compare.
+    /// All tables find the lock by this, so that its key is hashed once. It is compared before the key.
     pub print: Print,
     pub key: &'a [u8],
 }

@@ -8,8 +8,7 @@ use crate::lock::words::{Ms, Now};
 const MOST_STEPS: usize = 20_000;
 
 /// How many steps all searches may take together, in a millisecond on average: about a fifth of the
-/// server's time. No more than one search of full length is saved up: several at once, one for each of the clients
-/// whose requests the server has just read, would hold up the others.
+/// server's time. One search of full length is saved up; more, for clients that come together, would hold up others.
 const STEPS_PER_MS: usize = 5_000;
 
 /// What storing something costs, in steps, beside the one for looking at it.

@@ -275,7 +275,8 @@ impl Settling<'_, '_> {
             return Served::Done;
         }
         if self.turn.lacks_replicas(replicas) {
-            self.locks.waiting.queues.retry_all_later(&names, self.turn.now);
+            let (queues, now) = (&mut self.locks.waiting.queues, self.turn.now);
+            names.iter().for_each(|name| queues.retry_later(name.borrow(), now));
             return Served::Blocked;
         }
         if !names.iter().all(|name| self.locks.records(self.turn, name.borrow()).may_write()) {

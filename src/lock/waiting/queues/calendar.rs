@@ -77,11 +77,6 @@ impl Queues {
         self.look_by(name, now.plus(self.pause(REFUSED)));
     }
 
-    /// The same of several.
-    pub fn retry_all_later(&mut self, names: &[Name], now: Now) {
-        names.iter().for_each(|name| self.retry_later(name.borrow(), now));
-    }
-
     /// Was this key not a lock when it was last looked at, or has it been touched since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
         match self.get(name) {
