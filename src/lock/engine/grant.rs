@@ -35,7 +35,6 @@ impl Locks {
         for part in parts {
             claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
-        // A place whose claim replicas have yet to acknowledge stays.
         for place in claimed.into_iter().filter(|&place| Delivery::by(place) != news) {
             self.outcomes().end_claimed(place);
         }

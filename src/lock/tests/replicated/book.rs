@@ -212,10 +212,23 @@ impl Book {
                 .told(node, lock, owner)
                 .filter(|told| told.is_heard && told.until >= now)
                 .map(|told| told.until);
+            // A later end, which it knew before, is not what this request has waited for.
+            let own = asked.at + asked.ttl;
+            if before.is_some_and(|before| before > own) && !asked.is_renewal {
+                let by = cluster.known_by(node, lock, owner, own);
+                let knowing = by.iter().filter(|&&knows| knows).count();
+                ensure(knowing >= replicas.into() || is_moving, || {
+                    format!("too early: {asked:?}")
+                })?;
+                self.told(node, lock, owner)
+                    .into_iter()
+                    .for_each(|one| one.under_way.extend(ticket));
+                continue;
+            }
             let until = match before {
                 _ if ticket.is_none() && asked.is_place && replicas > 0 => end,
                 _ if asked.is_renewal => asked.at + asked.ttl,
-                Some(before) => before.max(asked.at + asked.ttl),
+                Some(_) => own,
                 None if ticket.is_none() => now + asked.ttl,
                 // What it knew is over, or it may have heard of it meanwhile.
                 None if self.told(node, lock, owner).is_some() => asked.at + asked.ttl,

@@ -639,7 +639,8 @@ fn a_retry_that_waits_for_replicas_takes_nothing_from_a_client_whose_reply_is_un
 #[test]
 fn a_grant_that_is_taken_back_is_not_told_by_another_command() {
     type Way = fn(&mut Server) -> bool;
-    let ways: [Way; 3] = [
+    let ways: [Way; 4] = [
+        |server| server.renew(LOCK, "ann", 100) == Ok(false),
         |server| server.check(LOCK, "ann") == Ok(None),
         |server| server.guard(LOCK, "ann") == Ok(false),
         |server| {
