@@ -83,8 +83,7 @@ impl<'l> Acquire<'l, '_> {
         &mut self,
         all: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
     ) -> Result<Acquired, Refusal> {
-        let (parts, patience) = (all.as_ref(), self.request.patience);
-        let replicas = self.request.replicas;
+        let (parts, &Request { patience, replicas, .. }) = (all.as_ref(), self.request);
         if replicas > 0 || !self.locks.waiting.pending.is_empty() {
             match self.see_to_replicas(parts)? {
                 ControlFlow::Break(reply) => return Ok(reply),

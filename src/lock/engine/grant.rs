@@ -2,7 +2,7 @@
 
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::claim_of;
+use crate::lock::engine::lost::{claim_of, may_be_known};
 use crate::lock::engine::records::Records;
 use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::holds::{Holds, Lost};
@@ -35,7 +35,6 @@ impl Locks {
         for part in parts {
             claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
-        // A place whose claim replicas have yet to acknowledge stays.
         for place in claimed.into_iter().filter(|&place| Delivery::by(place) != news) {
             self.outcomes().end_claimed(place);
         }
@@ -83,12 +82,13 @@ impl Records<'_, '_> {
                 (entry.number, entry.since) = (Number::granted(fence), now.ms());
             }
             entry.end = end.by_our_clock().map_or(entry.end, End::ours);
-            if !entry.delivery.is_told() {
+            if terms.spare == 0 && !entry.delivery.is_told() || !may_be_known(self.waits, &entry) {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
             return ledger.set(name, terms.owner, entry);
         }
+        let is_known = before.is_none_or(|share| may_be_known(self.waits, &share));
         // An upgrade is not counted again: it is counted if its share was.
         let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
@@ -98,8 +98,8 @@ impl Records<'_, '_> {
             since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
-            // A hold that another client has written is known to its owner, and so is a share that is upgraded.
-            delivery: if part.is_new() { news } else { Delivery::TOLD },
+            // A hold that another client has written is known to its owner, and mostly a share that is upgraded.
+            delivery: if part.is_new() || !is_known { news } else { Delivery::TOLD },
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
@@ -128,7 +128,8 @@ impl Records<'_, '_> {
         let (turn, name) = (&mut *self.turn, self.name);
         let owner = terms.owner;
         // One that its owner does not know of is as new.
-        let is_known = part.own.is_some() && before.is_none_or(|entry| entry.delivery.is_told());
+        let is_known =
+            part.own.is_some() && before.is_none_or(|entry| may_be_known(self.waits, &entry));
         let spare = if is_known { 0 } else { terms.spare };
         let wanted = turn.now.plus(terms.ttl.saturating_add(spare)).min(LAST_MS);
         let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);

@@ -36,7 +36,14 @@ pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
 /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
 pub(super) fn is_pending(waits: &Waits, entry: &Entry) -> bool {
     let waiter = entry.delivery.offered_to().and_then(|ticket| waits.get(ticket));
-    waiter.is_some_and(Waiter::waits_for_replicas)
+    entry.delivery.is_unacknowledged() || waiter.is_some_and(Waiter::waits_for_replicas)
+}
+
+/// Does the owner of this hold know of it, or may a reply be on its way that says so?
+pub(super) fn may_be_known(waits: &Waits, entry: &Entry) -> bool {
+    let is_replied = |one: &Waiter| one.is_granted() && one.place().is_none();
+    let ticket = entry.delivery.offered_to();
+    entry.delivery.is_told() || ticket.is_some_and(|one| waits.get(one).is_none_or(is_replied))
 }
 
 impl Journal<'_> {

@@ -9,6 +9,7 @@ use crate::lock::engine::outbox::Outbox;
 use crate::lock::engine::take_back::Return;
 use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
@@ -177,7 +178,7 @@ impl Outcomes<'_> {
         let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.state.is_grant());
         if let Some(waiter) = waiter {
             let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-            self.offer_ended(ticket, &names, &owner, claimed);
+            self.offer_ended(ticket, (&names, &owner), waiter.delivery_at_its_end(claimed));
         }
     }
 
@@ -211,10 +212,11 @@ impl Outcomes<'_> {
 
     /// Notes that a waiter or place that was granted these holds has ended. Those that its owner does not know of are
     /// given back.
-    pub fn offer_ended(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>, heard: bool) {
+    pub fn offer_ended(&mut self, ticket: Ticket, of: (&[Name], &Rc<[u8]>), becomes: Delivery) {
+        let (names, owner) = of;
         for name in names {
             let ledger = self.holds.ledger(name.db);
-            if ledger.offer_ended(name.borrow(), owner, ticket, heard) {
+            if ledger.offer_ended(name.borrow(), owner, ticket, becomes) {
                 let (name, owner) = (name.clone(), Rc::clone(owner));
                 self.offers.returns.insert((0, Return { name, owner }));
             }

@@ -89,8 +89,7 @@ impl Records<'_, '_> {
 
     /// Does this owner not have its hold yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
-        let may_be = !self.pending.is_empty() || self.waits.has_places();
-        let entry = may_be.then(|| self.holds.entry(self.name, owner, hold)).flatten();
+        let entry = self.holds.entry(self.name, owner, hold);
         entry.is_some_and(|entry| is_pending(self.waits, &entry))
     }
 

@@ -22,10 +22,13 @@ impl Locks {
             self.meet(turn, name);
             self.settle_queue(turn, name);
         }
+        let may_be_pending = !(self.waiting.pending.is_empty() && self.offers.returns.is_empty())
+            || self.waiting.waits.has_places();
         let mut held = Vec::with_capacity(names.len());
         for &name in names {
             match self.holds.hold_of(turn, name, owner)? {
-                Some((hold, _)) if self.records(turn, name).is_pending(owner, hold) => {}
+                Some((hold, _))
+                    if may_be_pending && self.records(turn, name).is_pending(owner, hold) => {}
                 Some(own) => held.push((name, own)),
                 None => _ = self.records(turn, name).record_comeback(owner, LateUse::Renew),
             }

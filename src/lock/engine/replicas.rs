@@ -19,8 +19,8 @@ use crate::lock::budget::GRANT;
 use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::take_back::Return;
-use crate::lock::holds::ledger::{Delivery, Entry};
+use crate::lock::engine::lost::may_be_known;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
 use crate::lock::stats::count;
@@ -30,9 +30,6 @@ use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{
     Acquired, Fence, Hold, Ms, Name, NameRef, Patience, Refusal, Request, Terms, Ticket,
 };
-
-/// The holds of a pending grant that its owner does not know of.
-type Offered<'n> = Vec<(NameRef<'n>, Hold, Ms, Entry)>;
 
 impl<'l> Acquire<'l, '_> {
     /// What comes of the request, if that is clear; or the pending grant that it joins. See the table above.
@@ -115,12 +112,12 @@ impl<'l> Acquire<'l, '_> {
         if known.len() == names.len() {
             self.refuse_if_too_few()?;
         }
-        // It does not claim what is offered to a place.
-        let offered = |&name: &NameRef<'_>| {
+        // It claims nothing that is offered to its owner, or is to be given back.
+        let is_unheard = |&name: &NameRef<'_>| {
             let former = self.locks.holds.former(name, owner);
-            former.is_some_and(|former| former.entry.delivery.offered_to().is_some())
+            former.is_some_and(|one| !may_be_known(&self.locks.waiting.waits, &one.entry))
         };
-        if names.iter().any(offered) {
+        if names.iter().any(is_unheard) {
             count(&mut self.locks.counts.renew_refused, 1);
             return Ok(Acquired::Busy);
         }
@@ -128,10 +125,9 @@ impl<'l> Acquire<'l, '_> {
             return Ok(Acquired::Busy);
         }
         let tell = self.tell();
-        let (waiting, now) = (&mut self.locks.waiting, self.turn.now);
+        let (Locks { waiting, limits, .. }, now) = (&mut *self.locks, self.turn.now);
         let ticket = waiting.enlist(self.request, names, tell, now);
-        let timeout = self.locks.limits.replica_timeout;
-        waiting.pending.insert(ticket, self.request.replicas, now, timeout);
+        waiting.pending.insert(ticket, self.request.replicas, now, limits.replica_timeout);
         self.note_moved(ticket, known);
         Ok(Acquired::Waiting(ticket))
     }
@@ -145,7 +141,7 @@ impl<'l> Acquire<'l, '_> {
                 continue;
             };
             let entry = self.locks.holds.entry(name, owner, hold);
-            if entry.is_none_or(|entry| entry.delivery.is_told()) {
+            if entry.is_none_or(|entry| may_be_known(&self.locks.waiting.waits, &entry)) {
                 let moved = self.locks.waiting.pending.known_end(name, owner);
                 known.push((name, moved.or(end)));
             }
@@ -239,16 +235,22 @@ impl Locks {
         if let Some(offered) = offered {
             // Replicas know the holds until the end of the TTL only if it begins in time.
             if pending.is_acknowledged && turn.now.ms() <= pending.deadline {
-                return self.tell_pending(turn, (ticket, pending), (&owner, offered), until);
+                let waited = turn.now.micros().saturating_sub(pending.since.micros());
+                count(&mut self.counts.replicated, 1);
+                self.counts.replica_waits.add(waited);
+                self.waiting.pending.tell_moves(ticket);
+                self.outcomes().confirm_pending(ticket);
+                for (name, hold, end) in offered {
+                    // Without that it lasts for longer than it has to.
+                    if turn.keys.is_writable() && self.records(turn, name).may_write() {
+                        self.records(turn, name).move_end(&owner, hold, until.min(end));
+                        self.settle_queue(turn, name);
+                    }
+                }
+                return self.waiting.acknowledge_claim(ticket, pending.replicas, until);
             }
             if turn.now.ms() < pending.deadline {
                 return;
-            }
-            for (name, _, _, entry) in offered {
-                let delivery = Delivery::UNACKNOWLEDGED;
-                self.holds.ledger(name.db).set(name, &owner, Entry { delivery, ..entry });
-                let given_back = Return { name: name.keep(), owner: Rc::clone(&owner) };
-                self.offers.returns.insert((0, given_back));
             }
             count(&mut self.counts.replicas_refused, 1);
             (outcome, moved) =
@@ -263,45 +265,25 @@ impl Locks {
         }
     }
 
-    /// Replicas have acknowledged this grant: its owner gets it, until this time.
-    fn tell_pending(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (ticket, pending): (Ticket, PendingGrant),
-        (owner, offered): (&[u8], Offered<'_>),
-        until: Ms,
-    ) {
-        let waited = turn.now.micros().saturating_sub(pending.since.micros());
-        count(&mut self.counts.replicated, 1);
-        self.counts.replica_waits.add(waited);
-        self.waiting.pending.tell_moves(ticket);
-        self.outcomes().confirm_pending(ticket);
-        for (name, hold, end, _) in offered {
-            // Without that it lasts for longer than it has to.
-            if turn.keys.is_writable() && self.records(turn, name).may_write() {
-                self.records(turn, name).move_end(owner, hold, until.min(end));
-                self.settle_queue(turn, name);
-            }
-        }
-        self.waiting.acknowledge_claim(ticket, pending.replicas, until);
-    }
-
     /// The holds that this pending grant offers; none if its owner does not hold all of its locks any more.
     fn holds_pending<'n>(
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
         (names, owner, fence): (&'n [Name], &[u8], Fence),
-    ) -> Option<Offered<'n>> {
+    ) -> Option<Vec<(NameRef<'n>, Hold, Ms)>> {
         let mut offered = Vec::new();
         for name in names.iter().map(Name::borrow) {
             self.meet(turn, name);
             let (hold, end) = self.holds.hold_of(turn, name, owner).ok()??;
             let entry = self.holds.entry(name, owner, hold);
-            // A renewal has no token.
-            let entry = entry.filter(|entry| fence == 0 || entry.fence() == Some(fence))?;
+            // A renewal has no token: it is of a hold that its owner knows of.
+            let entry = entry.filter(|entry| match fence {
+                0 => may_be_known(&self.waiting.waits, entry),
+                _ => entry.fence() == Some(fence),
+            })?;
             if entry.delivery.offered_to() == Some(ticket) {
-                offered.push((name, hold, end.unwrap_or(Ms::MAX), entry));
+                offered.push((name, hold, end.unwrap_or(Ms::MAX)));
             }
         }
         Some(offered)

@@ -134,7 +134,8 @@ impl<'l> Outcomes<'l> {
 
     /// Ends the delivery of a waiter's grant, which is given back unless it was `heard`.
     fn grant_ended(&mut self, ticket: Ticket, waiter: &Waiter, heard: bool, client_lives: bool) {
-        self.offer_ended(ticket, &waiter.names, &waiter.owner, heard);
+        let of = (&*waiter.names, &waiter.owner);
+        self.offer_ended(ticket, of, waiter.delivery_at_its_end(heard));
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {
             self.closed(waiter.client);

@@ -18,7 +18,7 @@
 mod action;
 mod book;
 mod cut_off;
-mod fingerprint;
+pub mod fingerprint;
 mod memory;
 mod search;
 mod visit;

@@ -9,7 +9,7 @@ mod crowd;
 pub mod orders;
 mod places;
 pub mod random;
-mod shrink;
+pub mod shrink;
 mod soak;
 pub mod steps;
 mod world;
@@ -33,9 +33,9 @@ use crate::lock::stats::Remembered;
 const STEPS: usize = 400;
 
 /// Where a history went wrong, and how.
-struct Failure {
-    step: usize,
-    why: String,
+pub struct Failure {
+    pub step: usize,
+    pub why: String,
 }
 
 /// A whole history: on what kind of server, and what is done.
@@ -75,7 +75,7 @@ fn run(flavour: Flavour, steps: &[Step]) -> Result<Counts, Failure> {
 }
 
 /// A panic of the core is a failure like any other.
-fn lives<Counts>(live: impl FnOnce(&mut usize) -> Verdict<Counts>) -> Result<Counts, Failure> {
+pub fn lives<Counts>(live: impl FnOnce(&mut usize) -> Verdict<Counts>) -> Result<Counts, Failure> {
     let mut step = 0;
     let lived = catch_unwind(AssertUnwindSafe(|| live(&mut step)));
     let lived = lived.unwrap_or_else(|panic| Err(in_words(&*panic)));

@@ -8,6 +8,7 @@
 //! | `explore` | every history of some small worlds, the shortest first |
 //! | `fairness` | random histories of one lock with FAIR, beside an order that is worked out anew |
 //! | `graphs` | random graphs of owners that wait, for the search for deadlocks alone |
+//! | `replicated` | random and all short histories of three nodes, with REPLICAS and a promotion |
 //! | `rules` | single rules, one short history each |
 //! | `sums` | counts of what histories got to see |
 #![allow(
@@ -21,6 +22,7 @@ mod fairness;
 mod graphs;
 mod interleavings;
 mod model;
+mod replicated;
 mod rules;
 mod simulated;
 mod sums;

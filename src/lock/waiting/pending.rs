@@ -7,7 +7,7 @@
 //! |---|---|
 //! | enough replicas acknowledge its offset | the TTL begins, its client gets the number, and it is an offer as any other |
 //! | its time is over | it is taken back, its client gets `NOREPLICAS`, and the next is served |
-//! | its client dies, or is unblocked | it is taken back as undelivered |
+//! | its client dies, or is unblocked | it is taken back |
 //! | its owner retries for the same locks | the new client replaces the old one; the larger number of replicas counts, and the time goes on |
 //! | its owner asks for one of the locks otherwise | `ONEWAIT`, or nil to a try that can't wait |
 //! | its owner releases a lock | withdrawn: RELEASE returns 0, the client gets nil |

@@ -25,7 +25,7 @@ impl Delivery {
     /// No client knows, and none will.
     pub const UNHEARD: Self = Self(Ticket::MIN);
 
-    /// The same, because replicas have not acknowledged the grant in time.
+    /// The same, and too few replicas have acknowledged the grant.
     pub const UNACKNOWLEDGED: Self = Self(Ticket::MAX - 1);
 
     /// This waiter or place may still tell the owner.

@@ -201,10 +201,10 @@ impl Entry {
     }
 
     /// The request that this hold may be offered to has ended. Returns whether it was.
-    pub fn offer_ended(&mut self, ticket: Ticket, heard: bool) -> bool {
+    pub fn offer_ended(&mut self, ticket: Ticket, delivery: Delivery) -> bool {
         let was_offered = self.delivery.offered_to() == Some(ticket);
         if was_offered {
-            self.delivery = if heard { Delivery::TOLD } else { Delivery::UNHEARD };
+            self.delivery = delivery;
         }
         was_offered
     }

@@ -221,17 +221,17 @@ impl Ledger {
         }
     }
 
-    /// Notes that a request that was offered this lock has ended; `heard` says whether its owner was told.
-    /// Returns whether the hold must be given back.
+    /// Notes that a request that was offered this lock has ended, and what its owner knows then. Returns whether the hold
+    /// must be given back.
     pub fn offer_ended(
         &mut self,
         name: NameRef<'_>,
         owner: &[u8],
         ticket: Ticket,
-        heard: bool,
+        delivery: Delivery,
     ) -> bool {
         let ended =
-            |entry: &mut Entry| entry.offer_ended(ticket, heard) && entry.must_be_given_back();
+            |entry: &mut Entry| entry.offer_ended(ticket, delivery) && entry.must_be_given_back();
         self.change(name, owner, ended).unwrap_or(false)
     }
 

@@ -224,15 +224,25 @@ impl Reader {
 
     /// What state is this world in?
     pub fn read(&mut self, world: &World) -> Fingerprint {
+        let past = if world.is_stepped { PAST_WITH_STEPS } else { PAST };
+        let ahead = world.latest() - world.now();
+        self.read_as(world.now(), past - ahead.cast_signed(), |to| world.read(to))
+    }
+
+    /// What is printed so, at this time, if nothing further back than this is of any interest.
+    pub fn read_as(
+        &mut self,
+        now: Ms,
+        past: i64,
+        print: impl FnOnce(&mut Self) -> fmt::Result,
+    ) -> Fingerprint {
         let (mut numbers, mut ranked) = (take(&mut self.numbers), take(&mut self.ranked));
         numbers.clear();
         ranked.clear();
         *self = Self { numbers, ranked, ..Self::default() };
         // What it prints into can't fail.
-        let _ = world.read(self);
-        let past = if world.is_stepped { PAST_WITH_STEPS } else { PAST };
-        let ahead = world.latest() - world.now();
-        self.rank(world.now(), past - ahead.cast_signed())
+        let _ = print(self);
+        self.rank(now, past)
     }
 
     fn rank(&mut self, now: Ms, past: i64) -> Fingerprint {

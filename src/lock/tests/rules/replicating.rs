@@ -623,3 +623,67 @@ fn no_end_is_told_that_replicas_don_t_know_when_the_timeout_was_changed_meanwhil
     assert!(server.was_granted(ann).is_some());
     assert_eq!(server.holder(), held("ann", 5510));
 }
+
+#[test]
+fn a_share_that_its_owner_has_not_heard_of_waits_for_replicas_when_it_is_upgraded() {
+    let mut server = server_with(1);
+    server.gets("ben", 100);
+    let place = in_queue(Plea { mode: Mode::Shared, ..replicated("ann", 1) });
+    assert_eq!(server.asks(&[LOCK], place), Ok(Acquired::Place(0)));
+    server.release(LOCK, "ben").unwrap();
+    server.at(1);
+    let ann = pends(&mut server, replicated("ann", 1));
+    assert_eq!(server.check(LOCK, "ann"), Ok(None));
+    server.at(1 + SPARE);
+    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_retry_that_waits_for_replicas_takes_nothing_from_a_client_whose_reply_is_under_way() {
+    let (mut server, ann) = pending();
+    server.acknowledges(0);
+    let again = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.check(LOCK, "ann"), left(100));
+    server.at(SPARE);
+    assert_eq!(told_to(&server, again), Some(Told::NoReplicas));
+}
+
+#[test]
+fn a_grant_that_is_taken_back_is_not_told_by_another_command() {
+    type Way = fn(&mut Server) -> bool;
+    let ways: [Way; 4] = [
+        |server| server.renew(LOCK, "ann", 100) == Ok(false),
+        |server| server.check(LOCK, "ann") == Ok(None),
+        |server| server.guard(LOCK, "ann") == Ok(false),
+        |server| {
+            let plea = Plea { client: server.connect(), ..replicated("ann", 1) };
+            server.renew_and_wait(&[LOCK], plea) == Ok(Acquired::Busy)
+        },
+    ];
+    for is_silent in ways {
+        let (mut server, ann) = pending();
+        server.unblock(ann);
+        assert!(is_silent(&mut server));
+        server.at(1);
+        assert_eq!(server.holder(), None);
+    }
+}
+
+#[test]
+fn a_renewal_is_not_told_of_a_hold_that_its_owner_was_granted_since_and_has_not_heard_of() {
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let renewal = renews(&mut server, 5000);
+    server.at(1);
+    let sent = server.sent();
+    assert_eq!(server.break_holds(LOCK, false), Ok(1));
+    let again = pends(&mut server, replicated("ann", 1));
+    server.keys.acknowledged[0] = sent;
+    server.tick();
+    server.at(2);
+    assert_eq!(told_to(&server, renewal), Some(Told::TimedOut));
+    assert_eq!(told_to(&server, again), None);
+}
