@@ -8,6 +8,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -67,7 +68,9 @@ impl Locks {
             return Ok(None);
         };
         let told = self.records(turn, name).release(owner, held, may_be_undelivered);
-        self.count_out(name, owner);
+        if let Some(fair) = self.waiting.queues.get_mut(name).and_then(Queue::fair_mut) {
+            fair.count_holder(self.waiting.waits.group_of(owner), false);
+        }
         Ok(Some(told))
     }
 
@@ -83,20 +86,14 @@ impl Locks {
             self.meet(turn, name);
         }
         self.outcomes().withdraw(turn, names, owner, &mut in_time);
-        for &name in names {
-            if self.holds.is_no_lock(turn, name) {
-                if !self.offers.returns.is_empty() {
-                    self.records(turn, name).forget_undelivered(owner);
-                }
-                self.settle_moved_up(turn);
-                return Err(NotALock);
-            }
+        if let Some(&name) = names.iter().find(|&&name| self.holds.is_no_lock(turn, name)) {
+            return self.release_after(turn, name, owner, true).map(usize::from);
         }
         let mut released = 0_usize;
         // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
         // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
         for (&name, in_time) in names.iter().zip(&mut in_time) {
-            if self.waiting.queues.is_fair(name)
+            if self.waiting.queues.get(name).and_then(Queue::fair).is_some()
                 && let Some(told) = self.end_hold(turn, name, owner)?
             {
                 *in_time = true;
