@@ -12,8 +12,7 @@ use crate::lock::waiting::queue::Queue;
 use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
-    /// May one more of its owner's group share this lock, by the PER of a new request? A waiter without that room is never
-    /// the first of its queue.
+    /// May one more of its owner's group share this lock, by the PER of a new request? The first of a queue has that room.
     #[inline]
     pub(in crate::lock) fn has_room_for_group(
         &mut self,
@@ -43,18 +42,10 @@ impl Locks {
         });
         groups
     }
-
-    /// This owner holds the lock no more.
-    pub(super) fn count_out(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        if let Some(fair) = self.waiting.queues.get_mut(name).and_then(Queue::fair_mut) {
-            fair.count_holder(self.waiting.waits.group_of(owner), false);
-        }
-    }
 }
 
 impl Settling<'_, '_> {
     /// Checks what the order of the requests with FAIR knows of the holders against what a look has found.
-    #[cold]
     pub(super) fn check_groups(&mut self, look: &Look) {
         let held = match look.lock {
             LockState::Shared { count, .. } => count,

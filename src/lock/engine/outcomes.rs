@@ -178,7 +178,11 @@ impl Outcomes<'_> {
         let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.state.is_grant());
         if let Some(waiter) = waiter {
             let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-            self.offer_ended(ticket, (&names, &owner), waiter.delivery_at_its_end(claimed));
+            self.offer_ended(
+                ticket,
+                (&names, &owner),
+                Delivery::at_the_end(claimed, waiter.waits_for_replicas()),
+            );
         }
     }
 

@@ -15,17 +15,11 @@ impl Settling<'_, '_> {
         let slot = self.locks.clock.slot(self.name.key);
         let most = self.locks.limits.max_sharers;
         let queue = self.locks.waiting.queues.get_mut(self.name);
-        let mut is_fair = false;
-        let wanted = queue.map(|queue| {
-            is_fair = queue.fair().is_some();
-            Wanted { is_stale: queue.take_stale(), most, slot }
-        });
+        let wanted = queue.map(|queue| Wanted { is_stale: queue.take_stale(), most, slot });
         let mut look = self.locks.holds.look(self.turn, self.name, wanted);
         let lost = std::mem::take(&mut look.lost);
         self.locks.records(self.turn, self.name).record_ended(lost);
-        if is_fair {
-            self.check_groups(&look);
-        }
+        self.check_groups(&look);
         look
     }
 

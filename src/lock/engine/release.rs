@@ -8,6 +8,8 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -70,7 +72,10 @@ impl Release<'_, '_> {
         };
         let told =
             self.locks.records(self.turn, name).release(self.owner, held, may_be_undelivered);
-        self.locks.count_out(name, self.owner);
+        let Waiting { queues, waits, .. } = &mut self.locks.waiting;
+        if let Some(fair) = queues.get_mut(name).and_then(Queue::fair_mut) {
+            fair.count_holder(waits.group_of(self.owner), false);
+        }
         Ok(Some(told))
     }
 
@@ -81,20 +86,16 @@ impl Release<'_, '_> {
             self.locks.meet(self.turn, name);
         }
         self.locks.outcomes().withdraw(self.turn, names, self.owner, &mut in_time);
-        for &name in names {
-            if self.locks.holds.is_no_lock(self.turn, name) {
-                if !self.locks.offers.returns.is_empty() {
-                    self.locks.records(self.turn, name).forget_undelivered(self.owner);
-                }
-                self.locks.settle_moved_up(self.turn);
-                return Err(NotALock);
-            }
+        if let Some(&name) =
+            names.iter().find(|&&name| self.locks.holds.is_no_lock(self.turn, name))
+        {
+            return self.release_after(name, true).map(usize::from);
         }
         let mut released = 0_usize;
         // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
         // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
         for (&name, in_time) in names.iter().zip(&mut in_time) {
-            if self.locks.waiting.queues.is_fair(name)
+            if self.locks.waiting.queues.get(name).and_then(Queue::fair).is_some()
                 && let Some(told) = self.end_hold(name)?
             {
                 *in_time = true;

@@ -1,6 +1,7 @@
 //! The clients of waits: the reply to each, its end, and whether it has heard of its grant.
 
 use crate::lock::engine::outcomes::Outcomes;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, WaitOutcome, Waiter};
@@ -135,7 +136,7 @@ impl<'l> Outcomes<'l> {
     /// Ends the delivery of a waiter's grant, which is given back unless it was `heard`.
     fn grant_ended(&mut self, ticket: Ticket, waiter: &Waiter, heard: bool, client_lives: bool) {
         let of = (&*waiter.names, &waiter.owner);
-        self.offer_ended(ticket, of, waiter.delivery_at_its_end(heard));
+        self.offer_ended(ticket, of, Delivery::at_the_end(heard, waiter.waits_for_replicas()));
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {
             self.closed(waiter.client);

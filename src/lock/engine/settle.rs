@@ -9,6 +9,7 @@ use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 
@@ -207,7 +208,7 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.is_fair(other) {
+        if self.locks.waiting.queues.get(other).and_then(Queue::fair).is_some() {
             self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());

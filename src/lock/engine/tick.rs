@@ -111,10 +111,7 @@ impl Locks {
                 }
                 Due::Settle(name) => self.waiting.queues.contains(name.borrow()),
                 // Its hold may have ended, or its key have been written, and then the next waiter may be granted it.
-                Due::Write(_, name) => {
-                    let name = name.borrow();
-                    self.holds.is_missing(name) || self.waiting.queues.contains(name)
-                }
+                Due::Write(_, name) => self.concerns(name.borrow()),
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {

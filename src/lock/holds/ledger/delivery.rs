@@ -23,7 +23,7 @@ impl Delivery {
     pub const TOLD: Self = Self(Ticket::MAX);
 
     /// No client knows, and none will.
-    pub const UNHEARD: Self = Self(Ticket::MIN);
+    pub const UNDELIVERED: Self = Self(Ticket::MIN);
 
     /// The same, and too few replicas have acknowledged the grant.
     pub const UNACKNOWLEDGED: Self = Self(Ticket::MAX - 1);
@@ -33,13 +33,23 @@ impl Delivery {
         Self(request)
     }
 
+    /// What becomes of holds that were offered to a request when it ends, and its owner has heard of them or not; or would
+    /// have had to wait for replicas.
+    pub fn at_the_end(heard: bool, waits_for_replicas: bool) -> Self {
+        match heard {
+            true => Self::TOLD,
+            false if waits_for_replicas => Self::UNACKNOWLEDGED,
+            false => Self::UNDELIVERED,
+        }
+    }
+
     pub fn is_told(self) -> bool {
         self == Self::TOLD
     }
 
     /// Has no client been told, and is no request left that would tell one?
     pub fn is_undelivered(self) -> bool {
-        self == Self::UNHEARD || self.is_unacknowledged()
+        self == Self::UNDELIVERED || self.is_unacknowledged()
     }
 
     pub fn is_unacknowledged(self) -> bool {
@@ -67,10 +77,10 @@ mod tests {
 
     #[test]
     fn a_hold_is_told_or_unheard_or_offered_to_one_request() {
-        let all = [Delivery::TOLD, Delivery::UNHEARD, Delivery::by(1), Delivery::by(7)];
+        let all = [Delivery::TOLD, Delivery::UNDELIVERED, Delivery::by(1), Delivery::by(7)];
         let offered = all.map(Delivery::offered_to);
         assert_eq!(offered, [None, None, Some(1), Some(7)]);
         assert!(all[0].is_told() && all[1..].iter().all(|one| !one.is_told()));
-        assert!(all.iter().filter(|one| one.is_undelivered()).eq([&Delivery::UNHEARD]));
+        assert!(all.iter().filter(|one| one.is_undelivered()).eq([&Delivery::UNDELIVERED]));
     }
 }

@@ -240,7 +240,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             new.slot = Slot::try_from(print.bits() % 16_384).ok();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
-            new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNHEARD };
+            new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNDELIVERED };
             new.client = random(&mut state, 3);
             // The ledger grows for a while, and then shrinks.
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };

@@ -6,7 +6,6 @@
 //! waiting but those of its group behind it. Nothing is remembered of a group that does not wait.
 
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::lock::waiting::queue::order::{Order, Sorted};
 use crate::lock::words::{Group, Ticket};
@@ -159,7 +158,7 @@ impl Fair {
             let first = turn.first.ticket;
             turn.has_room() && may_be(first) && Some(first) != own
         };
-        let with_room = self.turns.range((Excluded(self.held), Unbounded));
+        let with_room = self.turns.range(self.held.saturating_add(1)..);
         let next = with_room.filter_map(|(_, turns)| turns.elements().find(is_next));
         next.min_by_key(|turn| turn.key()).map(|turn| turn.first.ticket)
     }
@@ -178,13 +177,15 @@ impl Fair {
         before.map(|before| before.ticket).or_else(|| self.next(None, own))
     }
 
-    /// How many come before this one, if it is here: an estimate, as if each group were served in its turn.
-    pub fn before(&self, ticket: Ticket) -> Option<usize> {
-        let turn = self.turn_of(self.group_of(ticket)?)?;
+    /// How many come before this one: if it is here an estimate, as if each group were served in its turn.
+    pub fn before(&self, ticket: Ticket) -> usize {
+        let Some(turn) = self.group_of(ticket).and_then(|group| self.turn_of(group)) else {
+            return self.arrived.before((ticket, Group::MIN));
+        };
         let of_group = self.count_of(turn.first.group, ticket);
         let groups: usize = self.turns.values().map(Order::len).sum();
         let sooner: usize = self.turns.values().map(|turns| turns.before(turn.key())).sum();
-        Some(of_group.saturating_mul(groups).saturating_add(sooner))
+        of_group.saturating_mul(groups).saturating_add(sooner)
     }
 
     /// How many of this group wait that have come before this one.

@@ -167,10 +167,8 @@ impl Queue {
 
     /// How many come before this one; of those with FAIR it is estimated.
     pub fn before(&self, ticket: Ticket) -> usize {
-        let before = self.order.before(ticket);
-        let Some(fair) = &self.fair else { return before };
-        before
-            .saturating_add(fair.before(ticket).unwrap_or_else(|| fair.arrived.before((ticket, 0))))
+        let fair = self.fair.as_ref().map_or(0, |fair| fair.before(ticket));
+        self.order.before(ticket).saturating_add(fair)
     }
 
     /// The one that is next; none if all have FAIR, and there is no room for any of them.
@@ -217,8 +215,7 @@ impl Queue {
 
     /// Are there no waiters and no sleeping places?
     pub fn is_empty(&self) -> bool {
-        let has_fair = self.fair.as_ref().is_some_and(|fair| !fair.arrived.is_empty());
-        self.order.is_empty() && !has_fair && self.asleep.is_empty()
+        self.len() == 0 && self.asleep.is_empty()
     }
 }
 

@@ -55,12 +55,6 @@ impl Queues {
         self.get(name).is_some()
     }
 
-    /// Does the order of this lock's queue depend on who shares the lock?
-    #[inline]
-    pub fn is_fair(&self, name: NameRef<'_>) -> bool {
-        self.get(name).is_some_and(|queue| queue.fair().is_some())
-    }
-
     /// Lets a request of this group join the queue of each of these locks, new if there is none: at the end, or where it
     /// belongs by its ticket. Returns their names, which share the keys of the queues. Requests for just one lock share
     /// one list with its name.

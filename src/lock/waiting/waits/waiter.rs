@@ -29,7 +29,6 @@ use std::rc::Rc;
 
 use crate::lock::Turn;
 use crate::lock::budget;
-use crate::lock::holds::ledger::Delivery;
 use crate::lock::waiting::place::Place;
 use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Request, Terms, Ticket};
 
@@ -171,15 +170,6 @@ impl Waiter {
         let is_unclaimed = self.place().is_some() && self.is_granted();
         matches!(self.state, State::Pending(_))
             || (is_unclaimed && self.replicas > self.acknowledged)
-    }
-
-    /// What becomes of the holds that are offered to it, when it ends and its owner has heard of them or not.
-    pub fn delivery_at_its_end(&self, heard: bool) -> Delivery {
-        match heard {
-            true => Delivery::TOLD,
-            false if self.waits_for_replicas() => Delivery::UNACKNOWLEDGED,
-            false => Delivery::UNHEARD,
-        }
     }
 
     /// Has it ended without a grant, and has its client yet to be replied to?
