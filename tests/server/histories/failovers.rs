@@ -235,6 +235,10 @@ fn no_two_hold_a_lock_over_a_failover_that_both_replicas_have_acknowledged() {
                 cast.fail_over(scene);
                 stage.move_to(heir.address());
             });
+            if way == Way::HandsOver {
+                // They would stay where they are refused.
+                cmd!(master.client(), "CLIENT", "KILL", "TYPE", "normal");
+            }
             stage.let_work(400);
             while stage.goes_on() {
                 stage.let_work(50);
