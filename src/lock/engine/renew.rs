@@ -18,6 +18,21 @@ impl Locks {
         owner: &[u8],
         ttl: Ms,
     ) -> Result<bool, NotALock> {
+        let is_renewed = self.move_ends(turn, names, owner, ttl)?;
+        if is_renewed {
+            self.waiting.pending.tell_end(names, owner, turn.now.plus(ttl));
+        }
+        Ok(is_renewed)
+    }
+
+    /// The same, where the owner may yet have to wait for replicas.
+    pub(super) fn move_ends(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        ttl: Ms,
+    ) -> Result<bool, NotALock> {
         for &name in names {
             self.meet(turn, name);
             self.settle_queue(turn, name);

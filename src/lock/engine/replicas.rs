@@ -121,7 +121,7 @@ impl<'l> Acquire<'l, '_> {
             count(&mut self.locks.counts.renew_refused, 1);
             return Ok(Acquired::Busy);
         }
-        if !self.locks.renew(self.turn, names, owner, ttl)? {
+        if !self.locks.move_ends(self.turn, names, owner, ttl)? {
             return Ok(Acquired::Busy);
         }
         let tell = self.tell();

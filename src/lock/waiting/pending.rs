@@ -110,6 +110,19 @@ impl PendingGrants {
         Some(self.moved.get(&(name.keep(), Rc::from(owner)))?.known)
     }
 
+    /// The owner knows this end of these holds from now on, by a request that did not wait for replicas.
+    #[inline]
+    pub fn tell_end(&mut self, names: &[NameRef<'_>], owner: &[u8], end: Ms) {
+        if self.moved.is_empty() {
+            return;
+        }
+        for name in names {
+            if let Some(moved) = self.moved.get_mut(&(name.keep(), Rc::from(owner))) {
+                (moved.known, moved.written) = (end, end);
+            }
+        }
+    }
+
     /// The ends that this request has moved are known to their owner from now on.
     pub fn tell_moves(&mut self, ticket: Ticket) {
         for (hold, written) in self.moves.get(&ticket).into_iter().flatten() {

@@ -407,6 +407,30 @@ fn of_two_renewals_each_counts_when_it_is_acknowledged() {
 }
 
 #[test]
+fn a_request_without_replicas_counts_at_once_whatever_an_earlier_renewal_waits_for() {
+    for renews_again in [true, false] {
+        let mut server = server_with(1);
+        server.gets("ann", 500);
+        let first = renews(&mut server, 5000);
+        if renews_again {
+            assert_eq!(server.renew(LOCK, "ann", 5000), Ok(true));
+        } else {
+            let retry = server.asks(&[LOCK], Plea { ttl: 5000, ..alone("ann") });
+            assert!(matches!(retry, Ok(Acquired::Held(_))));
+        }
+        assert_eq!(server.check(LOCK, "ann"), left(5000));
+        server.at(1);
+        let second = renews(&mut server, 7000);
+        server.at(SPARE);
+        assert_eq!(told_to(&server, first), Some(Told::NoReplicas));
+        assert_eq!(server.holder(), held("ann", 7001));
+        server.at(SPARE + 1);
+        assert_eq!(told_to(&server, second), Some(Told::NoReplicas));
+        assert_eq!(server.holder(), held("ann", 5000));
+    }
+}
+
+#[test]
 fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
     for (fate, says) in [
         (Server::kill as Fate, None),
