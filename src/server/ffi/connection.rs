@@ -36,7 +36,8 @@ fn name(ctx: Ctx<'_>, client: u64) -> Option<Box<[u8]>> {
 
 /// As `CLIENT LIST` shows it.
 fn address(info: &raw::RedisModuleClientInfo) -> String {
-    let bytes = info.addr.map(|byte| byte.cast_unsigned());
+    // C's characters are signed on x86_64, and not on arm64.
+    let bytes = info.addr.map(|byte| byte.to_ne_bytes()).concat();
     let host = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
     let host = String::from_utf8_lossy(host.to_bytes());
     if host.contains(':') {
