@@ -38,11 +38,6 @@ impl Queues {
         self.unseen = self.by_name.len();
     }
 
-    /// How many queues may not have been settled since.
-    pub(super) fn unseen(&self) -> usize {
-        self.unseen.min(self.by_name.len())
-    }
-
     /// Forgets what was noted: the server is a replica now, and settles nothing.
     pub fn take_noted(&mut self) -> BTreeSet<Name> {
         std::mem::take(&mut self.noted)
@@ -50,7 +45,7 @@ impl Queues {
 
     /// Is there anything to settle?
     pub fn has_noted(&self) -> bool {
-        !self.noted.is_empty() || self.unseen() > 0
+        !self.noted.is_empty() || self.unseen > 0
     }
 
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.
@@ -111,7 +106,7 @@ impl Queues {
             return Some(name);
         }
         // From the last to the first, because a queue that is removed is replaced by the last one.
-        self.unseen = self.unseen().checked_sub(1)?;
+        self.unseen = self.unseen.checked_sub(1)?;
         self.by_name.get_index(self.unseen).map(|(name, _)| name.clone())
     }
 

@@ -120,6 +120,7 @@ impl Queues {
     pub fn close(&mut self, name: NameRef<'_>) {
         self.set_alarm(name, None);
         self.by_name.swap_remove(&name);
+        self.unseen = self.unseen.min(self.by_name.len());
         give_back_room!(self.by_name);
     }
 
@@ -149,7 +150,7 @@ impl Queues {
 
     /// How many alarms are set, and how many locks are to be settled in the next ticks.
     pub fn counts(&self) -> [usize; 2] {
-        [self.alarms.len(), self.noted.len().saturating_add(self.unseen())]
+        [self.alarms.len(), self.noted.len().saturating_add(self.unseen)]
     }
 }
 
@@ -166,8 +167,8 @@ impl Queues {
 
     /// Prints all parts, to be compared.
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        let Self { by_name, noted, alarms, changes, .. } = self;
-        write!(to, "{by_name:?}{noted:?}{alarms:?}{changes}/{}", self.unseen())
+        let Self { by_name, noted, alarms, changes, unseen, .. } = self;
+        write!(to, "{by_name:?}{noted:?}{alarms:?}{changes}/{unseen}")
     }
 }
 
