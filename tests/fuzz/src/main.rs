@@ -11,7 +11,9 @@ mod lock;
 mod protocol;
 
 use command::{
-    Acquire, Break, Check, Guard, Info, Log, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
+    acquire::Acquire, breaking::Break, check::Check, guard::Guard, info::Info, log::Log,
+    macquire::Macquire, mrelease::Mrelease, mrenew::Mrenew, release::Release, renew::Renew,
+    scan::Scan,
 };
 use libfuzzer_sys::fuzz_target;
 use lock::{
@@ -22,14 +24,14 @@ use protocol::{Args, Call, Caller, Command, Connection, Fault, counted, escaped,
 use std::rc::Rc;
 
 /// What a byte from `FIRST` on stands for: so a chain of options is as many bytes, and is found.
-const KNOWN: [&[u8]; 21] = [
+const KNOWN: [&[u8]; 23] = [
     b"BLOCK",
     b"QUEUE",
     b"NOTIFY",
     b"SHARED",
     b"LIMIT",
     b"SESSION",
-    b"GRACE",
+    b"FAIR",
     b"FORCE",
     b"MATCH",
     b"COUNT",
@@ -44,6 +46,8 @@ const KNOWN: [&[u8]; 21] = [
     b"ann",
     b"*",
     b"MAXQUEUE",
+    b"PER",
+    b"REPLICAS",
 ];
 const FIRST: u8 = 0x80;
 
@@ -99,9 +103,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn run<C: Command>(words: &[&[u8]]) {
     // The server counts them before it calls.
-    let (least, more) = C::SPEC.arity();
-    let least = least - 1;
-    if words.len() < least || (words.len() > least && !more) {
+    let arity = C::SPEC.arity();
+    let (least, said) = (arity.unsigned_abs() as usize, words.len() + 1);
+    if said < least || (said > least && arity > 0) {
         return;
     }
     let now = Now::from_micros(1_000_000);
@@ -145,9 +149,6 @@ struct Nothing;
 impl Keyspace for Nothing {
     fn look(&mut self, _: NameRef<'_>) -> Stored<'_> {
         Stored::Nothing
-    }
-    fn look_until(&mut self, _: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
-        (Stored::Nothing, None)
     }
     fn glance(&mut self, _: NameRef<'_>) -> Glance {
         Glance::NoLock
