@@ -10,6 +10,7 @@
 //! before that is noted: a replica acknowledges the offset before the question.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
 
 use super::ffi::api::{self, CommandFilter, FilterCtx};
@@ -82,10 +83,9 @@ impl Replicas {
                 let name = CString::new(format!("slave{number}")).ok()?;
                 field(&name)
             });
-            (sent.unwrap_or(u64::MAX), replicas.filter_map(|line| acknowledged(&line)).collect())
+            (sent.unwrap_or(u64::MAX), each_once(replicas))
         });
-        let (_, replicas): &(u64, Vec<u64>) = &said;
-        self.connected.set(Some((now.ms(), replicas.len())));
+        self.connected.set(Some((now.ms(), said.1.len())));
         said
     }
 
@@ -111,6 +111,20 @@ impl Replicas {
             _ => {}
         }
     }
+}
+
+/// How much each replica has acknowledged. One that has connected anew is there twice, until its master sees that the old
+/// connection is gone: two acknowledgements of that one would be taken for those of two.
+fn each_once(lines: impl Iterator<Item = String>) -> Vec<u64> {
+    let mut replicas = BTreeMap::new();
+    for line in lines {
+        let address = line.split_once(",state=").map(|(address, _)| Box::<str>::from(address));
+        if let Some((address, has)) = address.zip(acknowledged(&line)) {
+            let most: &mut u64 = replicas.entry(address).or_default();
+            *most = has.max(*most);
+        }
+    }
+    replicas.into_values().collect()
 }
 
 /// How much a replica has acknowledged, if it is connected, in the server's words.
@@ -188,6 +202,14 @@ impl Module {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replica_that_has_connected_anew_counts_once_and_one_at_another_port_by_itself() {
+        let line =
+            |port: u16, has: u64| format!("ip=::1,port={port},state=online,offset={has},lag=0");
+        let lines = [line(7000, 12), line(7001, 5), line(7000, 9), line(7001, 7)];
+        assert_eq!(each_once(lines.into_iter()), [12, 7]);
+    }
 
     #[test]
     fn only_replicas_that_are_online_have_acknowledged_anything() {

@@ -185,6 +185,25 @@ fn a_replica_that_joins_or_returns_while_a_grant_waits_acknowledges_it_when_it_h
 }
 
 #[test]
+fn a_replica_that_has_connected_anew_counts_once_while_its_master_lists_both_connections() {
+    let master = Server::start();
+    let link = Proxy::before(master.address());
+    let to_link = format!("replicaof 127.0.0.1 {}", link.address().port());
+    let replica = Server::with().config(&to_link).start();
+    replica.wait_until_in_sync_with(&master);
+    // The master does not see that this connection is gone.
+    link.forget_all();
+    cmd!(replica.client(), "CLIENT", "KILL", "TYPE", "master");
+    let mut client = master.client();
+    eventually("both connections are listed", || {
+        cmd!(client, "INFO", "replication").text().matches("state=online").count() == 2
+    });
+    let asks = |replicas: usize| args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", replicas];
+    assert!(client.run(&asks(2)).is_error("NOREPLICAS lock needs 2 replicas; connected: 1"));
+    client.run(&asks(1)).fence();
+}
+
+#[test]
 fn a_retry_by_another_connection_joins_the_grant() {
     let (master, replicas) = with_replicas(1);
     replicas[0].pause();
