@@ -186,21 +186,29 @@ fn a_replica_that_joins_or_returns_while_a_grant_waits_acknowledges_it_when_it_h
 
 #[test]
 fn a_replica_that_has_connected_anew_counts_once_while_its_master_lists_both_connections() {
-    let master = Server::start();
+    let (master, others) = with_replicas(1);
     let link = Proxy::before(master.address());
     let to_link = format!("replicaof 127.0.0.1 {}", link.address().port());
     let replica = Server::with().config(&to_link).start();
     replica.wait_until_in_sync_with(&master);
+    others[0].pause();
+    let mut waits = master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 2]);
+    let mut there = replica.client();
+    eventually("one of two has it", || cmd!(there, "GET", "k") == "a");
     // The master does not see that this connection is gone.
     link.forget_all();
-    cmd!(replica.client(), "CLIENT", "KILL", "TYPE", "master");
+    cmd!(there, "CLIENT", "KILL", "TYPE", "master");
     let mut client = master.client();
     eventually("both connections are listed", || {
-        cmd!(client, "INFO", "replication").text().matches("state=online").count() == 2
+        cmd!(client, "INFO", "replication").text().matches("state=online").count() == 3
     });
-    let asks = |replicas: usize| args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", replicas];
-    assert!(client.run(&asks(2)).is_error("NOREPLICAS lock needs 2 replicas; connected: 1"));
-    client.run(&asks(1)).fence();
+    // It acknowledges that, and so all before it.
+    client.gets("m", "c", 1);
+    assert!(waits.no_answer_yet());
+    let three = client.run(&args!["LOCK.ACQUIRE", "l", "b", LONG, "REPLICAS", 3]);
+    assert!(three.is_error("NOREPLICAS lock needs 3 replicas; connected: 2"));
+    others[0].resume();
+    waits.answer().fence();
 }
 
 #[test]
