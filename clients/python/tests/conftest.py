@@ -154,10 +154,12 @@ class Server:
 
 
 class Proxy:
-    """Stands before a server. It can lose the next reply to a command, together with its connection; and be down."""
+    """Stands before a server. It can lose the next reply to a command, together with its connection; keep the next request
+    back until it may arrive, even if its connection is closed by then; and be down."""
 
     def __init__(self, port):
         self.server, self.loses, self.lost = port, None, 0
+        self.delays, self.may_arrive = None, threading.Event()
         self.port, self.open, self.timer = 0, [], threading.Timer(0, lambda: None)
         self._take_the_port()
         self.go_up()
@@ -191,6 +193,9 @@ class Proxy:
                 elif not asks and state["loses"]:
                     self.lost += 1
                     break
+                if asks and self.delays and self.delays in data:
+                    self.delays = None
+                    self.may_arrive.wait(60)
                 target.sendall(data)
         for one in (source, target):
             with suppress(OSError):

@@ -18,7 +18,7 @@ import pytest
 import redis
 from conftest import PORT, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock, _core
+from redis_lock_module import Lock, _core, _native
 from redis_lock_module._link import Line
 from redis_lock_module._withdrawals import Withdrawals
 from redis_lock_module.asyncio import Lock as AsyncLock
@@ -264,16 +264,13 @@ def test_an_interrupt_at_the_end_of_with_leaves_nothing(client, watcher, monkeyp
 
 
 def test_an_interrupt_at_the_beginning_of_with_leaves_nothing(client, watcher):
-    lock = Lock(client, "market", timeout=60)
-    enter = lock.local.enter
+    class Interrupted(Lock):
+        def acquire(self):
+            assert super().acquire()
+            raise GaveUp
 
-    def interrupted(hold):
-        lock.local.enter = enter
-        raise GaveUp
-
-    lock.local.enter = interrupted
     with pytest.raises(GaveUp):
-        with lock:
+        with Interrupted(client, "market", timeout=60):
             pass
     assert watcher.info() is None
 
@@ -374,7 +371,7 @@ def test_requests_that_fail_while_the_server_does_not_answer_are_withdrawn_by_on
 @pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.01}], ids=["BLOCK", "QUEUE"])
 def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher, monkeypatch, options):
     chance, ttl, lease = random.Random(6), 0.4, 2.0
-    monkeypatch.setattr(_core, "SURE_LEASE", lease)
+    monkeypatch.setattr(_native, "SURE_LEASE", lease)
     watcher.db.close()  # no connection is shared with a child
     at_once = 10 if options else 5
     for _ in range(max(1, KILLS // 2 // at_once)):

@@ -14,7 +14,7 @@ import pytest
 from conftest import PORT, eventually
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 from redis_lock_module import Hold, Lock
-from redis_lock_module._server import Room, Ticket
+from redis_lock_module._server import Room
 from redis_lock_module.asyncio import Hold as AsyncHold
 from redis_lock_module.asyncio import Lock as AsyncLock
 
@@ -189,28 +189,21 @@ async def test_holds_of_one_object_are_independent_in_tasks(aconnect, watcher):
 
 async def test_what_a_task_of_wait_for_has_acquired_is_its_callers(aconnect, watcher):
     lock = AsyncLock(aconnect(), "market", timeout=10)
-    event = lock.lost
     assert await asyncio.create_task(lock.acquire())
-    assert lock.fence and lock.lost is event
+    assert lock.fence and not lock.lost.is_set()
     await lock.release()
     assert watcher.info() is None
 
 
-def test_an_event_that_was_taken_before_the_lock_is_acquired_fires(client, watcher):
+def test_lost_is_that_of_the_latest_hold(client, watcher):
     lock = Lock(client, "market", timeout=0.2)
-    event = lock.lost
-    assert lock.acquire() and event.wait(5) and lock.lost.is_set()
+    with pytest.raises(LockError, match="Nothing was acquired"):
+        lock.lost
+    assert lock.acquire() and lock.lost.wait(5)
     with contextlib.suppress(LockNotOwnedError):  # the server may be a moment behind
         lock.release()
-    assert lock.acquire() and not lock.lost.is_set()
-
-
-async def test_an_event_that_was_taken_before_the_lock_is_acquired_fires_in_tasks(aconnect, watcher):
-    lock = AsyncLock(aconnect(), "market", timeout=0.2)
-    event = lock.lost
-    assert await lock.acquire()
-    await asyncio.wait_for(event.wait(), 5)
     assert lock.lost.is_set()
+    assert lock.acquire() and not lock.lost.is_set()
 
 
 # Lost while held
@@ -354,25 +347,12 @@ def test_a_child_has_a_room_of_its_own(connect, watcher):
     os.waitpid(child, 0)
 
 
-def test_a_ticket_that_is_dropped_is_given_back():
-    room = Room(2)
+def test_a_request_that_is_dropped_gives_its_room_back(client):
+    room, lock = Room(2), Lock(client, "market")
     for _ in range(5):
-        ticket = Ticket()
-        assert room.enter(ticket, 2) and not room.enter(Ticket(), 2)
-        ticket = None  # as by an interrupt, before it could be given back
-
-
-def test_a_subclass_is_asked_by_its_own_do_acquire(client, watcher):
-    class Refuses(Lock):
-        asked = 0
-
-        def do_acquire(self, token):
-            self.asked += 1
-            return self.asked > 2 and super().do_acquire(token)
-
-    lock = Refuses(client, "market", timeout=10, sleep=0.01)
-    assert lock.acquire(token="ann") and lock.asked == 3 and watcher.db.get("market") == "ann"
-    lock.release()
+        request = lock._request(None, None, None, None)
+        assert room.enter(request, 2) and not room.enter(lock._request(None, None, None, None), 2)
+        request = None  # as by an interrupt, before it could leave
 
 
 def test_a_loop_that_is_stopped_while_something_is_held_says_nothing():

@@ -313,6 +313,22 @@ def test_a_reply_that_comes_after_a_retry_was_over_too_leaves_nothing(client, wa
     assert watcher.info() is None
 
 
+def test_a_request_that_arrives_after_all_was_given_up_or_released_is_withdrawn(server, proxy):
+    client = redis.Redis(port=proxy.port)
+    lock, command = Lock(client, "market", timeout=TTL), "LOCK.ACQUIRE" if server.module else "SET"
+    assert lock.acquire()
+    lock.release()
+    asked = server.watcher.calls(command)
+    proxy.delays = b"market"
+    with suppress(redis.TimeoutError):
+        assert lock.acquire(blocking_timeout=0.2)
+        lock.release()
+    proxy.may_arrive.set()
+    eventually(lambda: server.watcher.calls(command) > asked and not is_running(_core.Core.acquire))
+    eventually(lambda: is_free(server), what="it is still held")
+    close(client)
+
+
 async def test_a_task_that_gives_up_ends_no_later_hold_of_the_same_owner(server):
     client = redis.asyncio.Redis(port=server.port)
     lock = AsyncLock(client, "market", timeout=TTL)

@@ -1,11 +1,12 @@
 """A lock that replicas have to acknowledge; and a limit that groups share."""
 
 import signal
+import time
 
 import pytest
 import redis
 from conftest import eventually
-from redis_lock_module import Lock, ModuleMissingError, _server
+from redis_lock_module import Lock, ModuleMissingError, _ear
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 
@@ -22,18 +23,12 @@ def replica(start_server, bare):
     replica.process.send_signal(signal.SIGCONT)
 
 
-@pytest.fixture(params=["by script", "by WATCH"])
-def way(request, monkeypatch):
-    if request.param == "by WATCH":
-        monkeypatch.setattr(_server.Server, "runs_scripts", False)
-
-
 def is_free(server, name="market"):
     return not server.watcher.db.exists(name)
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["pool", "single connection"])
-def test_a_thread_holds_what_replicas_have(connect, bare, replica, way, single):
+def test_a_thread_holds_what_replicas_have(connect, bare, replica, single):
     client = connect(port=bare.port, single_connection_client=single)
     lock = Lock(client, "market", timeout=60, replicas=1)
     hold = lock.hold()
@@ -52,7 +47,7 @@ def test_a_thread_holds_what_replicas_have(connect, bare, replica, way, single):
     assert client.ping() is True  # and every reply was read
 
 
-async def test_a_task_holds_what_replicas_have(aconnect, bare, replica, way):
+async def test_a_task_holds_what_replicas_have(aconnect, bare, replica):
     client = aconnect(port=bare.port)
     lock = AsyncLock(client, "market", timeout=60, replicas=1)
     async with lock.hold() as hold:
@@ -86,6 +81,15 @@ async def test_a_place_of_a_task_is_claimed_by_one_request(aconnect, queueing):
     for _ in range(3):
         await (await lock.hold()).release()
     assert queueing.watcher.db.info("lock")["lock_replicated_total"] == 3
+
+
+def test_a_place_whose_claim_the_servers_own_number_of_replicas_acknowledge_ends_no_later_than_there(
+        connect, queueing, monkeypatch):
+    queueing.watcher.command("CONFIG", "SET", "lock.replicas", 1)
+    monkeypatch.setattr(_ear.Ear, "listen", lambda *_: None)  # no message says that it is acknowledged
+    hold = Lock(connect(port=queueing.port), "market", timeout=60, queue=True, sleep=2).hold()
+    ends = time.monotonic() + queueing.watcher.db.pttl("market") / 1000
+    assert hold._life.ends < ends + 0.5 and queueing.watcher.db.info("lock")["lock_replicated_total"] == 1
 
 
 def test_after_too_few_acknowledgements_the_earlier_end_counts(connect, bare, replica):

@@ -51,13 +51,6 @@ def unload(server):
     eventually(is_unloaded)
 
 
-@pytest.fixture(params=["by script", "by WATCH"])
-def way(request, monkeypatch):
-    """By a script; and in the way of users who may not run one."""
-    if request.param == "by WATCH":
-        monkeypatch.setattr(_server.Server, "runs_scripts", False)
-
-
 @pytest.fixture(params=[(2, False), (3, True)], ids=["RESP2", "RESP3-decoded"])
 def client(request, bare):
     if request.param[0] == 3 and int(bare.watcher.db.info("server")["redis_version"].split(".")[0]) < 6:
@@ -67,7 +60,7 @@ def client(request, bare):
     client.close()
 
 
-def test_a_lock_is_acquired_used_and_released(client, bare, way, caplog):
+def test_a_lock_is_acquired_used_and_released(client, bare, caplog):
     db = bare.watcher.db
     lock = Lock(client, "market", timeout=10)
     with caplog.at_level(logging.WARNING, "redis_lock_module"):
@@ -97,7 +90,7 @@ def test_a_lock_is_acquired_used_and_released(client, bare, way, caplog):
         db.delete("market")
 
 
-async def test_a_lock_is_acquired_used_and_released_by_a_task(bare, way):
+async def test_a_lock_is_acquired_used_and_released_by_a_task(bare):
     client, db = redis.asyncio.Redis(port=bare.port), bare.watcher.db
     lock = AsyncLock(client, "market", timeout=10)
     assert await lock.acquire() and lock.fence is None and await lock.locked() and await lock.owned()
@@ -118,7 +111,7 @@ async def test_a_lock_is_acquired_used_and_released_by_a_task(bare, way):
 
 
 @pytest.mark.parametrize("module", [True, False], ids=["module", "bare"])
-def test_a_hold_whose_key_became_another_type_is_lost(start_server, way, module):
+def test_a_hold_whose_key_became_another_type_is_lost(start_server, module):
     server = start_server(module=module)
     client = redis.Redis(port=server.port)
     for late in (lambda hold: hold.renew(), lambda hold: hold.extend(5), lambda hold: hold.release()):
@@ -134,7 +127,7 @@ def test_a_hold_whose_key_became_another_type_is_lost(start_server, way, module)
     client.close()
 
 
-def test_a_hold_is_renewed_and_its_loss_is_noticed(client, bare, way):
+def test_a_hold_is_renewed_and_its_loss_is_noticed(client, bare):
     with pytest.raises(LockNotOwnedError, match="lost while it was held"):
         with Lock(client, "market", timeout=0.6, renew=True) as hold:
             assert not hold.lost.wait(1.5) and hold.owned()
@@ -301,23 +294,10 @@ def test_it_is_known_by_the_words_of_every_server(words):
     for command in ("LOCK.ACQUIRE", "lock.acquire"):
         assert _errors.misses_the_module(redis.ResponseError(words.format(command)))
     assert not _errors.misses_the_module(redis.ResponseError(words.format("JSON.SET")))
-    assert _errors.misses_a_command(redis.ResponseError(words.format("EVAL")))
-
-
-def test_a_user_who_may_not_run_scripts_releases_and_renews_all_the_same(bare):
-    bare.watcher.command("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+set", "+get", "+del", "+pexpire", "+watch",
-                         "+unwatch", "+multi", "+exec", "+hello", "+client")
-    client = redis.Redis(port=bare.port, username="ann", password="secret")
-    lock = Lock(client, "market", timeout=10)
-    lock.acquire()
-    lock.reacquire()
-    lock.release()
-    assert not bare.watcher.db.exists("market")
-    client.close()
 
 
 @pytest.mark.parametrize("lost", [b"NX", b"DEL"], ids=["grant", "release"])
-def test_a_lost_reply_is_no_loss(bare, way, lost):
+def test_a_lost_reply_is_no_loss(bare, lost):
     from conftest import Proxy
 
     proxy = Proxy(bare.port)

@@ -7,7 +7,6 @@ import re
 from redis.exceptions import ConnectionError, LockError, MaxConnectionsError, RedisClusterException, ResponseError
 
 # A wait that ends by one of these is begun again: the client retries, and learns where, or why not.
-# BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
 ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
 # The owner has another request that waits, or shares the lock: a release would end that.
 IS_ABOUT_SOMETHING_ELSE = ("REPLACED", "ONEWAIT", "NOUPGRADE")
@@ -51,10 +50,6 @@ def is_elsewhere(error: Exception) -> bool:
     return isinstance(error, RedisClusterException) or says(error, *_IS_ELSEWHERE)
 
 
-def may_not_block(error: ResponseError) -> bool:
-    return "lets no module block" in str(error)
-
-
 def is_unknown_word(error: ResponseError) -> bool:
     """Also of a word that the module is too old for. redis-py takes `ERR` away."""
     return str(error).removeprefix("ERR ").startswith("syntax error")
@@ -79,21 +74,11 @@ def uses_all_connections(error: Exception) -> bool:
         isinstance(error, ConnectionError) and str(error) == "Too many connections")
 
 
-def misses_the_module(error: Exception) -> bool:
-    return _unknown_command(error).startswith("LOCK.")
-
-
-def misses_a_command(error: ResponseError) -> bool:
-    """The server has no such command, or not for this user."""
-    return bool(_unknown_command(error)) or says(error, "NOPERM")
-
-
 # The server's own words; Upstash's; and those of redis-py's clients of a cluster, which look a command up before they
 # send it. A command that is guarded may be unknown as well.
-_UNKNOWN = re.compile(r"^(?:ERR )?(?:unknown command|command is not available)\W+([\w.]+)"
-                      r"|^([\w.]+) command doesn't exist in Redis commands", re.IGNORECASE)
+_UNKNOWN = re.compile(r"^(?:ERR )?(?:unknown command|command is not available)\W+LOCK\."
+                      r"|^LOCK\.\w+ command doesn't exist in Redis commands", re.IGNORECASE)
 
 
-def _unknown_command(error: Exception) -> str:
-    found = _UNKNOWN.match(str(error))
-    return (found[1] or found[2]).upper() if found else ""
+def misses_the_module(error: Exception) -> bool:
+    return _UNKNOWN.match(str(error)) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import Any, Awaitable, Callable, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from weakref import ref
 
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
@@ -14,7 +14,7 @@ from . import _options
 from ._core import Core
 from ._errors import ENDS_A_WAIT, MAY_HAVE_CHANGED, NotOwner, says
 from ._options import milliseconds
-from ._process import process
+from ._request import process
 from ._server import Latest
 from ._state import Life, State
 
@@ -22,30 +22,27 @@ logger = logging.getLogger("redis_lock_module")
 
 Event = TypeVar("Event")
 
-TTL = 30.0  # of a lock without a timeout
-
 
 class HoldBase(Generic[Event]):
     """One grant of a lock: of one owner, with one fencing token, until it is released or lost."""
 
-    def __init__(self, lock: Any, token: bytes, number: int | None, life: Life, latest: Latest | None,
-                 event: Any) -> None:
+    def __init__(self, lock: Any, token: bytes, number: int | None, life: Life, latest: Latest | None) -> None:
         self._core: Core = lock._core
         self._link, self.name, self._token, self._number = self._core.link, lock.name, token, number
         self._life, self._latest, self._on_lost = life, latest, lock.on_lost
-        self._events: list[Any] = [] if event is None else [event]  # the first counts; made when it is asked for
+        self._events: list[Any] = []  # the first counts; made when it is asked for
         self._timeout: float | None = lock.timeout
         self._raises, self._pid = lock.raise_on_release_error, process.id
-        self._taker, self._is_entered = ref(self._link.me()), False
+        self._taker = ref(self._link.me())
         self._releaser: Any = None
         self._was_renewed, self._timer = life.renews, None
-        self._alarm = math.inf
-        if life.renews or self._on_lost or event:
+        self._alarm = math.inf  # when it has to act; infinite for one that is not watched
+        if life.renews or self._on_lost:
             self._watch()
 
     def __repr__(self) -> str:
         state = self._life.state
-        what = ("over" if state is State.OVER else "lost" if self._life.is_lost() or self._life.is_past() else "held")
+        what = "over" if state is State.OVER else "lost" if self._life.is_lost() or self._life.is_past() else "held"
         return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
 
     @property
@@ -85,18 +82,15 @@ class HoldBase(Generic[Event]):
 
     # What is lost
 
-    def _is_lost(self) -> bool:
-        self._look()
+    def _look(self) -> bool:
+        """Whether it is lost, by the clock, for what wakes up to look at that may be late; and by the number that its
+        owner has by now."""
+        if not self._life.is_over():
+            if self._life.is_past():
+                self._lose(self._life.why_past())
+            elif self._is_superseded():
+                self._lose("was granted anew, with another fencing token")
         return self._life.is_lost()
-
-    def _look(self) -> None:
-        """At the clock, for what wakes up to do so may be late; and at the number that its owner has by now."""
-        if self._life.is_over():
-            return
-        if self._life.is_past():
-            self._lose(self._life.why_past())
-        elif self._is_superseded():
-            self._lose("was granted anew, with another fencing token")
 
     def _is_superseded(self) -> bool:
         """By a later grant to the same owner, whom the caller has chosen. The server compares owners, and no numbers: it
@@ -104,18 +98,13 @@ class HoldBase(Generic[Event]):
         return self._latest is not None and self._latest.number != self._number
 
     def _lose(self, why: str) -> None:
-        if self._life.is_lost() or not self._life.lose(why):
-            return
-        self._unwatch()
-        for event in self._events:
-            event.set()
-        self._tell()
+        if not self._life.is_lost() and self._life.lose(why):
+            self._unwatch()
+            self._tell()
 
-    def _lost_while_held(self, error_of_the_work: BaseException | None) -> LockNotOwnedError:
-        error = LockNotOwnedError(f"The lock was lost while it was held: it {self._life.why_lost()}", lock_name=self.name)
-        # That of the work is shown above it; a cancellation says nothing more.
-        error.__suppress_context__ = not isinstance(error_of_the_work, Exception)
-        return error
+    def _tell(self) -> None:
+        """It is lost: set the events, and tell those that wanted to know."""
+        raise NotImplementedError
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
         if not self._life.is_over():
@@ -123,10 +112,6 @@ class HoldBase(Generic[Event]):
             self._lose("was broken, deleted or overwritten before its time was over")
         return LockNotOwnedError(f"Cannot {what} a lock that's no longer owned: it {self._life.why_lost()}",
                                  lock_name=self.name)
-
-    def _tell(self) -> None:
-        """It is lost: tell those that wanted to know."""
-        raise NotImplementedError
 
     # To renew it, and to notice that it is lost
 
@@ -147,33 +132,24 @@ class HoldBase(Generic[Event]):
         return math.inf if life.is_over() or life.is_lost() else min(life.ends, life.due())
 
     def _unwatch(self) -> None:
-        self._alarm = math.inf  # when it has to act: other calls mean nothing
+        self._alarm = math.inf  # other calls mean nothing
         if self._timer:
             self._timer.cancel()
 
-    def _lose_in_the_background(self, why: str) -> None:
-        self._lose(why)
-
-    async def _ask_to_renew(self) -> bool:
-        return await self._core.renew(self._token, milliseconds(self._life.ttl))
-
     def _act(self) -> None:
         """It is time."""
-        if self._life.is_past():
-            self._lose_in_the_background(self._life.why_past())
+        if self._look():
             return
         is_due = self._life.due() <= time.monotonic()
         if is_due:
-            self._life.renewal_begins()
+            asked = self._life.renewal_begins()
         self._watch()  # before the renewal does so, which may end at once
-        if is_due and self._link.go_on(self._renew_in_the_background()) is None:
-            self._life.renewal_failed(RuntimeError("there are too many threads"))
-            self._watch()
+        if is_due:
+            self._link.go_on(self._renew_in_the_background(asked))
 
-    async def _renew_in_the_background(self) -> None:
-        asked = self._life.renewal_begins()
+    async def _renew_in_the_background(self, asked: float) -> None:
         try:
-            if await self._ask_to_renew():
+            if await self._core.renew(self._token, milliseconds(self._life.ttl)):
                 self._life.renewed(asked, self._life.ttl)
             elif self._life.renews:
                 self._lose("was held by no owner, or by another, when it was renewed")
@@ -187,8 +163,9 @@ class HoldBase(Generic[Event]):
     # By the caller
 
     async def _do_renew(self, ttl: int, what: str) -> None:
-        life, asked, seconds = self._life, time.monotonic(), ttl / 1000
-        before = life.asked_to_last(asked, seconds)
+        life, seconds = self._life, ttl / 1000
+        before, asked = life.ends, life.asks(seconds)
+        life.ends = min(before, asked + seconds)  # until there is a reply
         try:
             held = not life.is_over() and await self._core.renew(self._token, ttl)
         except BaseException as error:
@@ -209,15 +186,6 @@ class HoldBase(Generic[Event]):
         if self._alarm < math.inf and self._pid == process.id:
             self._watch()
 
-    async def _do_extend(self, additional_time: float, replace_ttl: bool) -> None:
-        ttl = milliseconds(_options.span("additional_time", additional_time))
-        if not replace_ttl:
-            left = await self._core.remaining(self._token)
-            if left is None or left < 0:
-                raise self._not_owned("extend")
-            ttl += left
-        await self._do_renew(ttl, "extend")
-
     def _timeout_or_error(self, what: str) -> float:
         if self._life.is_over():
             raise LockError(f"Cannot {what} an unlocked lock", lock_name=self.name)
@@ -225,51 +193,33 @@ class HoldBase(Generic[Event]):
             raise LockError(f"Cannot {what} a lock with no timeout", lock_name=self.name)
         return self._timeout
 
-    async def _release_by(self, release: Callable[[], Awaitable[None]]) -> None:
-        """Forgotten when it is known what has become of it: what was not answered can be released again."""
+    async def _do_release(self) -> None:
+        """It is over when it is known what has become of it: what was not answered can be released again."""
+        life, self._releaser = self._life, self._link.me()  # for a task, the one that sees it through
         try:
-            await release()
-            self._life.released()
+            if self._pid != process.id:
+                raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this "
+                                        "child", lock_name=self.name)
+            if self._is_superseded():
+                raise self._not_owned("release")
+            held, again = await self._core.release(self._token)
+            # Or it was released at the first time, and the reply was lost.
+            if not held and (life.is_lost() or life.is_past() or not again and life.state is not State.UNSURE):
+                raise self._not_owned("release")
+            life.releases(State.OVER)
         except LockNotOwnedError:
-            self._life.released()
+            life.releases(State.OVER)
+            raise
+        except Exception:  # what was not answered may have been heard, too
+            life.releases(State.UNSURE)
+            self._core.withdraw_in_background(self._token, life.may_last_until())
             raise
         finally:
             self._releaser = None
 
-    def _release_begins(self) -> None:
-        if self._life.is_over():
-            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
-        self._releaser = self._link.releaser()
-        self._unwatch()
-        self._life.release_begins()
-
-    async def _do_release(self) -> None:
-        life = self._life
-        if self._pid != process.id:
-            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child",
-                                    lock_name=self.name)
-        if self._is_superseded():
-            raise self._not_owned("release")
-        try:
-            held, again = await self._core.release(self._token)
-        except Exception:  # what was not answered may have been heard, too
-            life.release_failed()
-            self._core.withdraw_in_background(self._token, life.may_last_until(self._timeout or TTL))
-            raise
-        # Or it was released at the first time, and the reply was lost.
-        if not held and (life.is_lost() or life.is_past() or not again and life.state is not State.UNSURE):
-            raise self._not_owned("release")
-
     def _forget(self) -> None:
         self._unwatch()
-        self._life.released()
-
-
-def _ring(me: ref[HoldBase[Any]], at: float) -> None:
-    """Weak: a hold that is dropped, or whose thread ends, is not renewed."""
-    hold = me()
-    if hold is not None and hold._alarm == at:
-        hold._act()
+        self._life.releases(State.OVER)
 
 
 class HoldOperations(HoldBase[Event]):
@@ -278,8 +228,12 @@ class HoldOperations(HoldBase[Event]):
     async def release(self) -> None:
         """Ends it; a task that is cancelled meanwhile sees it through. Raises LockNotOwnedError if it was lost before.
         """
-        self._release_begins()
-        await self._link.see_through(self._release_by(self._do_release))
+        if self._life.is_over():
+            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
+        self._releaser = self._link.me()
+        self._unwatch()
+        self._life.releases(State.RELEASING)
+        await self._link.see_through(self._do_release())
 
     async def renew(self, timeout: float | None = None) -> None:
         """From now on it lasts for so many seconds: by default as many as at first."""
@@ -289,7 +243,13 @@ class HoldOperations(HoldBase[Event]):
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
         """Adds so many seconds to those that are left; with ``replace_ttl`` it lasts for so many from now on."""
         self._timeout_or_error("extend")
-        await self._do_extend(additional_time, replace_ttl)
+        ttl = milliseconds(_options.span("additional_time", additional_time))
+        if not replace_ttl:
+            left = await self._core.remaining(self._token)
+            if left is None or left < 0:
+                raise self._not_owned("extend")
+            ttl += left
+        await self._do_renew(ttl, "extend")
         return True
 
     async def reacquire(self) -> Literal[True]:
@@ -321,21 +281,29 @@ class HoldOperations(HoldBase[Event]):
         except NotOwner as error:
             raise self._not_owned("guard by") from error.__cause__
 
-
-async def leave(hold: HoldBase[Any] | None, release: Callable[[], Awaitable[None]], raises: bool,
-                error_of_the_work: BaseException | None) -> None:
-    """A `with`."""
-    was_told = hold is not None and hold._is_lost()
-    try:
+    async def _leave(self, raises: bool, error_of_the_work: BaseException | None) -> None:
+        """A `with`."""
+        was_told = self._look()
         try:
-            await release()
+            try:
+                await HoldOperations.release(self)
+            except LockError:
+                if not was_told:
+                    raise
+            if was_told:  # whatever has come of the release
+                error = LockNotOwnedError(f"The lock was lost while it was held: it {self._life.why_lost()}",
+                                          lock_name=self.name)
+                # That of the work is shown above it; a cancellation says nothing more.
+                error.__suppress_context__ = not isinstance(error_of_the_work, Exception)
+                raise error
         except LockError:
-            if not was_told:
+            if raises:
                 raise
-        if was_told and hold is not None:
-            # The work was told so, whatever has come of the release.
-            raise hold._lost_while_held(error_of_the_work)
-    except LockError:
-        if raises:
-            raise
-        logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
+            logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
+
+
+def _ring(me: ref[HoldBase[Any]], at: float) -> None:
+    """Weak: a hold that is dropped, or whose thread ends, is not renewed."""
+    hold = me()
+    if hold is not None and hold._alarm == at:
+        hold._act()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ._state import State
 
@@ -20,35 +19,30 @@ class Holds:
     def __init__(self, link: Any) -> None:
         self._link = link  # says who asks
         self._all: list[Any] = []
-        self._by_taker: dict[str, WeakKeyDictionary[Any, Any]] = {}  # what most objects need none of
+        self.latest: Any = None  # also when it is over
         self.handed_over: bytes | None = None  # a token that the caller has set
 
-    def _live(self) -> list[Any]:
+    def live(self) -> list[Any]:
         for hold in [hold for hold in list(self._all) if hold._life.is_forgotten()]:
             with suppress(ValueError):  # another thread has done so
                 self._all.remove(hold)
-            taker = hold._taker()
-            if hold._is_lost() and taker is not None:
-                self._by_taker.setdefault("lost", WeakKeyDictionary())[taker] = hold
+            hold._look()
         me = self._link.me()  # who was interrupted while it released, and does so again
         return [hold for hold in list(self._all) if hold._releaser is None or hold._releaser is me]
 
     def add(self, hold: Any) -> Any:
         self.handed_over = None
-        for earlier in self._live():
+        for earlier in self.live():
             if earlier._token == hold._token and earlier._life.state is State.UNSURE:
                 earlier._forget()  # its release was called off
         self._all.append(hold)
-        if "lost" in self._by_taker:
-            self._by_taker["lost"].pop(self._link.me(), None)
+        self.latest = hold
         return hold
 
-    def pick(self, entered: bool = False) -> Any:
+    def pick(self) -> Any:
         """My own, the latest first; else one whose thread or task has ended (it acquired for me); else the only one.
         """
-        live, me = self._live(), self._link.me()
-        if entered:
-            live = [hold for hold in live if hold._is_entered] or live
+        live, me = self.live(), self._link.me()
         mine = [hold for hold in live if hold._taker() is me]
         if not mine:
             mine = [hold for hold in live if self._link.has_ended(hold._taker())]
@@ -56,32 +50,8 @@ class Holds:
             mine = live
         return mine[-1] if mine else None
 
-    def enter(self, hold: Any) -> None:
-        hold._is_entered = True
-
     def of(self, token: Any) -> Any:
         return next((hold for hold in self._all[::-1] if hold._token == token and not hold._life.is_over()), None)
-
-    def are_ambiguous(self) -> bool:
-        return self.pick() is None and len(self._live()) > 1
-
-    # An event that is taken before the lock is acquired is that of the hold that comes.
-
-    def event_while_nothing_is_held(self) -> Any:
-        me = self._link.me()
-        self._live()
-        lost = self._by_taker["lost"].get(me) if "lost" in self._by_taker else None
-        if lost is not None:
-            return lost.lost
-        return self._by_taker.setdefault("events", WeakKeyDictionary()).setdefault(me, self._link.new_event())
-
-    def event_for_a_new_hold(self) -> Any:
-        """The one that was taken by me, or by another for whom I acquire; None if none was."""
-        taken = self._by_taker.get("events")
-        if not taken:
-            return None
-        event = taken.pop(self._link.me(), None)
-        return taken.popitem()[1] if event is None else event
 
     @property
     def token(self) -> bytes | None:

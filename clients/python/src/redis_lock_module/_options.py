@@ -1,13 +1,21 @@
-"""What an option may be. Nonsense is refused before anything is sent."""
+"""The options of a lock: what each may be, and how its commands are spelled with them.
+
+Nonsense is refused before anything is sent.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, Callable, TypeVar
+from typing import Any, NamedTuple, Union
 
-T = TypeVar("T")
+Name = Union[str, bytes, memoryview]
+Names = Union[Name, list[str], list[bytes], list[Name], tuple[Name, ...]]
+Words = tuple[Any, ...]
 
 _LONGEST = 2**52 / 1000  # in seconds: about 142,000 years
+# An owner is a prefix, a colon and a uuid, which is 36 characters long.
+_LONGEST_OWNER, _LONGEST_PREFIX, _LONGEST_GROUP = 1024, 1024 - 37, 512
 
 
 def milliseconds(seconds: float) -> int:
@@ -15,103 +23,160 @@ def milliseconds(seconds: float) -> int:
     return max(1, math.ceil(round(seconds * 1000, 6)))
 
 
-def number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
-    if math.isnan(value):
-        raise ValueError(f"{name} must be a number of seconds, not {value!r}")
-    return value
+class _Kind(NamedTuple):
+    """What an option may be."""
+
+    types: Any
+    words: str
+    least: float = 0  # of str, how many bytes it has
+    most: float = 1
+    or_none: bool = False
+
+    def check(self, name: str, value: Any) -> Any:
+        if value is None and self.or_none:
+            return None
+        if not isinstance(value, self.types) or isinstance(value, bool) != (self.types is bool):
+            raise TypeError(f"{name} must be {self.words}, not {value!r}")
+        size = len(value.encode()) if isinstance(value, str) else value
+        if not self.least <= size <= self.most:
+            raise ValueError(f"{name} must be {self.words}, {self.least:g} to {self.most:g}, not {value!r}")
+        return value
+
+
+def _whole_number(least: int) -> _Kind:
+    return _Kind(int, "a whole number", least, 2**63 - 1, or_none=True)
+
+
+def _text(longest: int) -> _Kind:
+    return _Kind(str, "str, of so many bytes", 1, longest, or_none=True)
+
+
+_FLAG = _Kind(bool, "True or False")
+_SPAN = _Kind((int, float), "a number of seconds", 0.001, _LONGEST)
+_PAUSE = _SPAN._replace(least=0)
+_KINDS = {
+    "timeout": _SPAN._replace(or_none=True),
+    "sleep": _PAUSE,
+    "blocking": _FLAG,
+    "thread_local": _FLAG,
+    "raise_on_release_error": _FLAG,
+    "shared": _FLAG,
+    "limit": _whole_number(1),
+    "fair": _text(_LONGEST_GROUP),
+    "per": _whole_number(1),
+    "renew": _FLAG._replace(or_none=True),
+    "renew_for": _SPAN._replace(or_none=True),
+    "replicas": _whole_number(0),
+    "max_queue": _whole_number(0),
+    "queue": _FLAG._replace(or_none=True),
+    "owner_prefix": _text(_LONGEST_PREFIX),
+    "require_module": _FLAG,
+}
+
+
+def flag(name: str, value: Any) -> bool:
+    return bool(_FLAG.check(name, value))
 
 
 def span(name: str, value: Any) -> float:
     """For how long something lasts, in seconds."""
-    if not 0.001 <= number(name, value) <= _LONGEST:
-        raise ValueError(f"{name} must be at least 0.001 seconds, and finite, not {value!r}")
-    return float(value)
-
-
-def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
-    return None if value is None else check(name, value)
+    return float(_SPAN.check(name, value))
 
 
 def pause(name: str, value: Any) -> float:
-    if not 0 <= number(name, value) <= _LONGEST:
-        raise ValueError(f"{name} must be 0 or more seconds, and finite, not {value!r}")
-    return float(value)
+    return float(_PAUSE.check(name, value))
 
 
 def patience(name: str, value: Any) -> float | None:
     """None indefinitely, 0 to try once."""
-    if value is None or number(name, value) == math.inf:
-        return None
-    return pause(name, value)
+    return None if value is None or value == math.inf else pause(name, value)
 
 
-def flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {value!r}")
-    return value
-
-
-def whole_number(name: str, value: Any, least: int) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if not least <= value < 2**63:
-        raise ValueError(f"{name} must be at least {least}, not {value!r}")
-    return value
-
-
-def function(name: str, value: Any) -> Any:
+def function(name: str, value: Any) -> None:
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function, not {value!r}")
-    return value
 
 
-# An owner is a prefix, a colon and a uuid, which is 36 characters long.
-_LONGEST_OWNER, _LONGEST_PREFIX, _LONGEST_GROUP = 1024, 1024 - 37, 512
-
-
-def owner(encoded: bytes) -> bytes:
-    if not 1 <= len(encoded) <= _LONGEST_OWNER:
-        raise ValueError(f"token must be 1 to {_LONGEST_OWNER} bytes")
-    if encoded in (b"*", b"@lock:shared"):
-        raise ValueError(f"token must not be {encoded.decode()!r}, which means something else to the server")
-    return encoded
-
-
-def owner_prefix(value: Any, group: Any = None) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"owner_prefix must be str, not {value!r}")
-    longest = _LONGEST_PREFIX - (0 if group is None else len(f"{group}:".encode()))
-    if not 1 <= len(value.encode()) <= longest:
-        raise ValueError(f"owner_prefix must be 1 to {longest} bytes" + (", after the group" if group else ""))
-    return value
-
-
-def group(value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise TypeError(f"fair must be str, the name of a group, not {value!r}")
-    if not 1 <= len(value.encode()) <= _LONGEST_GROUP or ":" in value:
-        raise ValueError(f"fair must be 1 to {_LONGEST_GROUP} bytes without a colon, which ends the group in an owner, "
-                         f"not {value!r}")
-
-
-def names(value: Any) -> tuple[Any, ...]:
-    one = isinstance(value, (str, bytes, memoryview))
-    if not one and not isinstance(value, (list, tuple)):
+def _names(value: Any) -> tuple[Any, ...]:
+    one = str, bytes, memoryview
+    names = (value,) if isinstance(value, one) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(each, one) for each in names):
         raise TypeError(f"the name of a lock must be str or bytes, or a list of them, not {value!r}")
-    names = (value,) if one else tuple(value)
-    if not names:
-        raise ValueError("a lock needs a name")
-    for each in names:
-        if not isinstance(each, (str, bytes, memoryview)):
-            raise TypeError(f"the name of a lock must be str or bytes, not {each!r}")
-        if not len(each):
-            raise ValueError("the name of a lock must not be empty")
-    return names
+    if not names or not all(len(each) for each in names):
+        raise ValueError("the name of a lock must not be empty")
+    return tuple(names)
+
+
+def encoded(name: Name) -> bytes:
+    return name.encode() if isinstance(name, str) else bytes(name)
+
+
+class Spelling:
+    """The commands of one lock, or of several that are held together."""
+
+    def __init__(self, name: Names, **options: Any) -> None:
+        for option, kind in _KINDS.items():
+            kind.check(option, options[option])
+        patience("blocking_timeout", options["blocking_timeout"])
+        limit, fair, per, prefix = (options[option] for option in ("limit", "fair", "per", "owner_prefix"))
+        self.names: tuple[Name, ...] = _names(name)
+        self._group = b"" if fair is None else fair.encode() + b":"
+        for is_wrong, why in (
+            (options["shared"] and limit is not None, "a lock is either shared or has a limit, which shares it too"),
+            (fair and ":" in fair, "fair must be without a colon, which ends the group in an owner"),
+            (fair is not None and limit is None, "fair needs a limit, which groups share"),
+            (per is not None and fair is None, "per needs fair, which says what is a group"),
+            (fair is not None and len(self.names) > 1, "fair is for a lock of one key"),
+            (prefix and len(prefix.encode()) + len(self._group) > _LONGEST_PREFIX,
+             f"owner_prefix and the group must not be longer than {_LONGEST_PREFIX} bytes"),
+        ):
+            if is_wrong:
+                raise ValueError(why)
+        self.name = self.names[0]
+        self.keys = tuple(encoded(one) for one in self.names)
+        self.replicas: int | None = options["replicas"]
+        self._many = "M" if len(self.names) > 1 else ""
+        self._mode: Words = ("SHARED",) if options["shared"] else () if limit is None else ("LIMIT", limit)
+        self._mode += () if fair is None else ("FAIR",) if per is None else ("FAIR", "PER", per)
+        self._max_queue: Words = () if options["max_queue"] is None else ("MAXQUEUE", options["max_queue"])
+        self._replicas: Words = () if self.replicas is None else ("REPLICAS", self.replicas)
+        given = [option for option in ("fair", "limit", "max_queue", "replicas") if options[option] is not None]
+        # What the first version of the module did not know; and what only the module can do, in words.
+        self.newer = next((option for option in ("fair", "replicas", "max_queue") if option in given), None)
+        self.special = ("a lock of several keys" if self._many else "shared=True" if options["shared"] else
+                        next((option for option in given if option != "replicas"), None))
+
+    def _command(self, verb: str, *words: Any) -> Words:
+        if self._many:
+            return (f"LOCK.M{verb}", len(self.names), *self.names, *words)
+        return (f"LOCK.{verb}", self.name, *words)
+
+    def acquire(self, owner: bytes, ttl: int, *how: Any) -> Words:
+        max_queue = self._max_queue if how else ()  # a try joins no queue
+        return self._command("ACQUIRE", owner, ttl, *how, *self._mode, *self._replicas, *max_queue)
+
+    def release(self, owner: bytes) -> Words:
+        return self._command("RELEASE", owner)
+
+    def renew(self, owner: bytes, ttl: int) -> Words:
+        return self._command("RENEW", owner, ttl, *self._replicas)
+
+    def checks(self, owner: bytes) -> list[Words]:
+        return [("LOCK.CHECK", name, owner) for name in self.names]
+
+    def guard(self, owner: bytes, command: Words) -> Words:
+        return ("LOCK.GUARD", self.name, owner, *command)
+
+    def owner(self, token: bytes) -> bytes:
+        """With its group before it."""
+        owner = token if token.startswith(self._group) else self._group + token
+        if not token or len(owner) > _LONGEST_OWNER:
+            raise ValueError(f"token must be 1 to {_LONGEST_OWNER} bytes")
+        if owner in (b"*", b"@lock:shared"):
+            raise ValueError(f"token must not be {owner.decode()!r}, which means something else to the server")
+        return owner
+
+
+@functools.lru_cache(maxsize=256, typed=True)  # many objects are made with the same options
+def spelled(name: Names, **options: Any) -> Spelling:
+    return Spelling(name, **options)

@@ -1,15 +1,21 @@
-"""What is remembered of a request that is under way. No connection in sight."""
+"""What is remembered of a request that is under way."""
 
 from __future__ import annotations
 
 import math
 import os
 import random
+import socket
 import time
-from typing import Any, NamedTuple
+from typing import Any, Awaitable, NamedTuple, TypeVar
 
+from redis.exceptions import ResponseError
+
+from ._background import after_fork
+from ._errors import IS_ABOUT_SOMETHING_ELSE, MAY_HAVE_CHANGED, misses_the_module, says, uses_all_connections
 from ._options import milliseconds
-from ._process import process
+
+T = TypeVar("T")
 
 # For how long a place in the queue is kept after its owner last asked, and how often that is per lease.
 LEAST_LEASE = 2.0
@@ -22,6 +28,18 @@ ASKS_PER_SURE_LEASE = 3
 
 LATE = 0.5  # for so many seconds beyond its end a wait listens for the reply
 PATIENCE_OF_A_TRY = 2.0
+
+
+class _Process:
+    """As owners and holds know it. A forked child is another one, and has nothing of what its parent began."""
+
+    def __init__(self) -> None:
+        self.id = os.getpid()
+        self.name = f"{socket.gethostname()[:64]}:{self.id}"
+
+
+process = _Process()
+after_fork(process.__init__)  # type: ignore[misc]
 
 
 class Grant(NamedTuple):
@@ -46,15 +64,29 @@ class Request:
         self.sleep = max(sleep, 0.001)
         self.pause = min(self.sleep, GREATEST_LEASE / ASKS_PER_LEASE)  # of one that has a place
         self.waits = patience != 0
-        self.until = None if patience is None else time.monotonic() + patience
+        self.until = math.inf if patience is None else time.monotonic() + patience
         # A server that has not replied by then does not: the caller gets an error.
-        self.replies_until = None if self.until is None else self.until + (LATE if patience else PATIENCE_OF_A_TRY)
+        self.replies_until = self.until + (LATE if patience else PATIENCE_OF_A_TRY)
         self.asked = 0.0  # when it was asked for last
         self.left = False  # something of it may be left in the server
         self.blocks = False  # it may wait in the server by BLOCK
         self.given_up = False
-        self.woken = woken  # an event: it is time to ask, or to give up
-        self.asking: Any = None  # the task that asks for it, or the errand
+        self.woken = woken  # a bell: it is time to ask, or to give up
+        self.asking: Any = None  # the task that asks for it, or the errand; None if its own caller does
+
+    async def sent(self, question: Awaitable[T]) -> T:
+        """Notes what may be left in the server, whatever comes of the question."""
+        left_before, self.left = self.left, True
+        try:
+            reply = await question
+        except ResponseError as error:  # most refusals change nothing
+            self.left = says(error, *MAY_HAVE_CHANGED) or left_before and not says(error, *IS_ABOUT_SOMETHING_ELSE)
+            raise
+        except Exception as error:
+            self.left = left_before or not (uses_all_connections(error) or misses_the_module(error))
+            raise
+        self.left = bool(reply)
+        return reply
 
     def give_up(self) -> None:
         self.given_up = True
@@ -66,19 +98,17 @@ class Request:
 
     def remaining(self) -> float:
         """In seconds: infinite for one that waits indefinitely."""
-        if self.given_up:
-            return 0.0
-        return math.inf if self.until is None else self.until - time.monotonic()
+        return 0.0 if self.given_up else self.until - time.monotonic()
 
     def is_over(self) -> bool:
         return self.remaining() <= 0
 
     def listens_for(self) -> float:
-        return math.inf if self.replies_until is None else max(0.0, self.replies_until - time.monotonic())
+        return max(0.0, self.replies_until - time.monotonic())
 
     def block_for(self) -> int:
         """In milliseconds; 0 waits indefinitely, and milliseconds() never returns that."""
-        return 0 if self.until is None else milliseconds(self.remaining())
+        return 0 if self.until == math.inf else milliseconds(self.remaining())
 
     def for_a_while(self, pause: float) -> float:
         """So long, or less: not all ask in step, and none pauses for longer than it has patience."""

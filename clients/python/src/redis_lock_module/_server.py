@@ -9,10 +9,11 @@ import time
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from ._background import after_fork
 from ._ear import Ear
-from ._process import after_fork
+from ._options import Name, encoded
+from ._request import Request
 from ._withdrawals import Withdrawals
-from ._words import Name, encoded
 
 logger = logging.getLogger("redis_lock_module")
 
@@ -26,45 +27,40 @@ class Latest:
     number: int | None
 
 
-class Ticket:
-    """For a connection. One that is dropped is given back: no interrupt, at whatever point, leaks any."""
-
-
 class Room:
-    """How many of the pool's connections may wait at a time: the others are there to release by."""
+    """How many of the pool's connections may wait at a time: the others are there to release by.
+
+    A request that is dropped gives its place back: no interrupt, at whatever point, leaks any."""
 
     def __init__(self, share: int, at_least: int = 0) -> None:
         self._share, self._at_least = share, at_least
-        self._inside: WeakSet[Ticket] = WeakSet()
-        self._line: dict[Any, None] = {}  # the requests that wait for room, in their order
+        self._inside: WeakSet[Request] = WeakSet()
+        self._line: dict[Request, None] = {}  # those that wait for room, in their order
 
-    def join(self, request: Any) -> None:
-        self._line[request] = None
-
-    def step_out(self, request: Any) -> None:
-        """With room or without it. The next may find some, too."""
-        self._line.pop(request, None)
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        for request in list(self._line)[:1]:
-            request.woken.set()
-
-    def enter(self, ticket: Ticket, connections: int) -> bool:
-        self._inside.add(ticket)
+    def enter(self, request: Request, connections: int) -> bool:
+        self._inside.add(request)
         if len(self._inside) > max(self._at_least, connections // self._share):
-            self._inside.discard(ticket)  # two at once may both be refused, and never both let in
+            self._inside.discard(request)  # two at once may both be refused, and never both let in
             return False
+        self._next_after(request)
         return True
 
-    def leave(self, ticket: Ticket) -> None:
-        self._inside.discard(ticket)
-        self._wake_next()
+    def join(self, request: Request) -> None:
+        self._line[request] = None
+
+    def leave(self, request: Request) -> None:
+        """The room, or the line before it."""
+        self._inside.discard(request)
+        self._next_after(request)
+
+    def _next_after(self, request: Request) -> None:
+        """May find room, too."""
+        self._line.pop(request, None)
+        for one in list(self._line)[:1]:
+            one.woken.set()
 
 
 class Server:
-    runs_scripts = True  # until one is refused
-    version = ""  # of the module, once that matters
     version = ""  # of the module, once that matters
 
     def __init__(self) -> None:
@@ -72,7 +68,7 @@ class Server:
         self._has_said_so = False
         self._latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
         self._ear: Ear | None = None
-        self._waiting: dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
+        self._waiting: dict[Request, bytes] = {}  # requests of this process that wait without the module, and for what
         self.blocking, self.asking = Room(2), Room(4, at_least=1)  # by BLOCK, and for a place or without the module
         self.withdrawals = Withdrawals()
         self.greatest_lease = math.inf  # of a place, in milliseconds
@@ -98,10 +94,10 @@ class Server:
             self._ear = Ear(place)
         return self._ear
 
-    def join(self, request: Any, key: Name) -> None:
+    def join(self, request: Request, key: Name) -> None:
         self._waiting[request] = encoded(key)
 
-    def leave(self, request: Any) -> None:
+    def leave(self, request: Request) -> None:
         self._waiting.pop(request, None)
 
     def wake_next(self, key: Name) -> None:

@@ -2,8 +2,7 @@
 
 | state     | what it means                                   | held | renewed | what ends it                 |
 |-----------|-------------------------------------------------|------|---------|------------------------------|
-| HELD      | granted                                         | yes  | yes     | a renewal, a release, a loss |
-| RENEWING  | a renewal is on its way in the background       | yes  | -       | the reply, an error, a loss  |
+| HELD      | granted                                         | yes  | yes     | a release, a loss            |
 | RELEASING | a release is on its way                         | yes  | no      | the reply, an error, a loss  |
 | UNSURE    | a release failed, and goes on in the background | no   | no      | another release, its time    |
 | LOST      | its time is over, or the server has no such one | no   | no      | a release, which says so     |
@@ -26,11 +25,13 @@ from enum import Enum
 from redis.exceptions import TimeoutError
 
 
+TTL = 30.0  # of a lock without a timeout, in seconds
+
+
 class State(Enum):
     HELD = "held"
-    RENEWING = "renewed"
-    RELEASING = "released"
-    UNSURE = "released in the background"
+    RELEASING = "being released"
+    UNSURE = "being released in the background"
     LOST = "lost"
     LAPSED = "lost after a release that failed"
     OVER = "over"
@@ -43,7 +44,7 @@ class Life:
         self.renews = renews
         self._began = asked
         self._renews_until = math.inf if renew_for is None else asked + renew_for
-        self._may_last_until = -math.inf  # of a renewal whose reply may be lost
+        self._latest_end = self.ends  # that was asked for
         self._not_before = -math.inf  # infinite while a renewal is on its way
         self._failure: BaseException | None = None  # why it could not be renewed, when that was tried last
         self._release = State.HELD  # how far it has come: HELD, RELEASING, UNSURE or OVER
@@ -53,40 +54,27 @@ class Life:
     def state(self) -> State:
         if self._losses and self._release is not State.OVER:
             return State.LAPSED if self._release is State.UNSURE else State.LOST
-        if self._release is State.HELD and self._not_before == math.inf:
-            return State.RENEWING
         return self._release
 
     def is_held(self) -> bool:
-        return self.state in (State.HELD, State.RENEWING, State.RELEASING)
+        return self.state in (State.HELD, State.RELEASING)
 
     def is_over(self) -> bool:
         return self._release is State.OVER
+
+    def is_lost(self) -> bool:
+        """Also when it is over."""
+        return bool(self._losses)
 
     def is_forgotten(self) -> bool:
         state = self.state
         return state in (State.LAPSED, State.OVER) or state is State.UNSURE and self.is_past()
 
-    # The release
-
-    def release_begins(self) -> None:
+    def releases(self, how_far: State) -> None:
+        """One that goes on in the background does so when it is released again, too."""
         self.renews = False
-        if self._release is State.HELD:
-            self._release = State.RELEASING
-
-    def release_failed(self) -> None:
-        self._release = State.UNSURE
-
-    def released(self) -> None:
-        self.renews, self._release = False, State.OVER
-
-    # The loss
-
-    def is_lost(self) -> bool:
-        return bool(self._losses)
-
-    def why_lost(self) -> str:
-        return self._losses[0] if self._losses else "was released"
+        if (how_far, self._release) != (State.RELEASING, State.UNSURE):
+            self._release = how_far
 
     def lose(self, why: str) -> bool:
         """Whether this is the first that finds it out."""
@@ -94,6 +82,9 @@ class Life:
         self.renews = False
         self._losses.append(how)
         return self._losses[0] is how
+
+    def why_lost(self) -> str:
+        return self._losses[0] if self._losses else "was released"
 
     # The clock
 
@@ -107,24 +98,25 @@ class Life:
             return f"was renewed for {self._renews_until - self._began:g} seconds, as renew_for says, and no longer"
         return f"was held for longer than its {self.ends - self._began:g} seconds"
 
-    def may_last_until(self, unknown: float) -> float:
-        """In the server, if a renewal without a reply was heard there. The end of a token that was handed over is not
-        known."""
-        return max(self.ends, self._may_last_until) if self.ends < math.inf else time.monotonic() + unknown
-
-    # Renewals
+    def may_last_until(self) -> float:
+        """In the server. The end of a token that was handed over is not known."""
+        return self._latest_end if self._latest_end < math.inf else time.monotonic() + TTL
 
     def due(self) -> float:
         """When to renew: with two thirds of the ttl left; never beyond the cap."""
         at = max(self.ends - self.ttl * 2 / 3, self._not_before)
         return at if self.renews and at < self._renews_until else math.inf
 
-    def renewal_begins(self) -> float:
-        """In the background. Returns when it was asked for."""
+    def asks(self, ttl: float) -> float:
+        """To last for so long, which the server may hear of, and we not of its reply. Returns when."""
         asked = time.monotonic()
-        self._may_last_until = max(self._may_last_until, asked + self.ttl)
-        self._not_before, self._failure = math.inf, TimeoutError("no reply")  # until there is one
+        self._latest_end = max(self._latest_end, asked + ttl)
         return asked
+
+    def renewal_begins(self) -> float:
+        """In the background."""
+        self._not_before, self._failure = math.inf, TimeoutError("no reply")  # until there is one
+        return self.asks(self.ttl)
 
     def renewed(self, asked: float, ttl: float) -> None:
         self.ends, self._failure = asked + ttl, None
@@ -133,11 +125,3 @@ class Life:
     def renewal_failed(self, error: BaseException) -> None:
         """There was no reply: retry soon."""
         self._not_before, self._failure = time.monotonic() + self.ttl / 10, error
-
-    def asked_to_last(self, asked: float, ttl: float) -> float:
-        """By the caller. The server may hear of it, and we not of its reply, so the earlier end counts. Returns the end
-        before, in case that it is refused."""
-        before = self.ends
-        self._may_last_until = max(self._may_last_until, asked + ttl)
-        self.ends = min(before, asked + ttl)
-        return before

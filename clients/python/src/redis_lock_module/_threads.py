@@ -9,22 +9,18 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Coroutine, ParamSpec, TypeVar, Union
+from typing import Any, Callable, ParamSpec, TypeVar, Union
 
-from redis.asyncio import Redis as AsyncRedis
-from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.client import Redis
 from redis.cluster import RedisCluster
 from redis.connection import Connection
 from redis.exceptions import TimeoutError
 from redis.lock import Lock as TheirLock
 
-from ._clock import clock
-from ._errand import Bell, Errand, blocking, finish
-from ._holds import HoldBase, HoldOperations, leave
-from ._link import Link
+from ._background import Bell, Errand, blocking, clock, finish
+from ._holds import HoldBase, HoldOperations, logger
+from ._link import PATIENCE, Link
 from ._lock import LockBase, LockOperations
-from ._request import Request
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,21 +30,23 @@ _READS_WITH_TIMEOUT = "timeout" in inspect.signature(Connection.read_response).p
 
 
 class ThreadLink(Link):
-    clients, clients_of_others = (Redis, RedisCluster), (AsyncRedis, AsyncRedisCluster)
-    needs = "a Redis or a RedisCluster"
-    mixed_up = "this Lock is for threads: for a client of redis.asyncio use redis_lock_module.asyncio.Lock"
-    is_async, at_once, may_be_interrupted = False, {}, True
-    me = releaser = staticmethod(threading.current_thread)
+    clients, needs = (Redis, RedisCluster), "a Redis or a RedisCluster (for redis.asyncio: redis_lock_module.asyncio.Lock)"
+    at_once, may_be_interrupted = {}, True
+    me = staticmethod(threading.current_thread)
     place = staticmethod(lambda: None)
-    new_event, new_bell, call_at = threading.Event, Bell, clock.call_at
+    work, new_event, new_bell, call_at = Errand, threading.Event, Bell, clock.call_at
 
     def is_single(self) -> bool:
         return getattr(self.client, "connection", None) is not None
 
-    def node_pool(self) -> Any:
+    async def node_pool(self) -> Any:
         if not self.is_cluster:
             return self.client.connection_pool
         return self.client.get_redis_connection(self.client.get_node_from_key(self.key)).connection_pool
+
+    @staticmethod
+    async def came(result: Any) -> Any:
+        return result
 
     async def ask(self, words: Any) -> Any:
         try:
@@ -75,7 +73,8 @@ class ThreadLink(Link):
                 pool.disconnect()
 
     @staticmethod
-    async def read(connection: Any, limit: float) -> Any:
+    async def read(connection: Any, waits: float) -> Any:
+        limit = waits + (connection.socket_timeout or math.inf)
         forever = None if limit == math.inf else limit
         if _READS_WITH_TIMEOUT:
             return connection.read_response(timeout=forever)
@@ -92,33 +91,14 @@ class ThreadLink(Link):
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    async def rest(self, request: Request, seconds: float) -> None:
-        request.woken.wait(seconds)
+    async def rest(self, bell: Bell, seconds: float) -> None:
+        bell.wait(seconds)
 
     def has_ended(self, one: Any) -> bool:
         return one is None or not one.is_alive()
 
-    def go_on(self, work: Coroutine[Any, Any, object]) -> Any:
-        errand = Errand(work)
-        if errand.start():
-            return errand
-        work.close()
-        return None
-
-    def begin(self, request: Request, work: Coroutine[Any, Any, object]) -> None:
-        request.asking = Errand(work)
-        if not request.asking.start():
-            request.asking.run()
-
-    async def wait(self, work: Any, seconds: float) -> bool:
-        return bool(work.wait(seconds))
-
-    async def leave(self, end: Callable[..., Coroutine[Any, Any, None]], *args: Any, waits: bool) -> None:
-        if waits:
-            await end(*args)
-
-    async def see_through(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return await work
+    async def linger(self, bell: Bell) -> None:
+        bell.wait(PATIENCE)
 
 
 class Hold(HoldBase[threading.Event]):
@@ -133,7 +113,15 @@ class Hold(HoldBase[threading.Event]):
 
     def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        _leave(lambda: self, lambda _: self.release(), self._raises, exc_value)
+        try:
+            # An interrupt is not turned into an error: code that catches that would go on.
+            self._leave(self._raises and (exc_value is None or isinstance(exc_value, Exception)), exc_value)
+        except Exception:
+            raise
+        except BaseException:  # an interrupt: no code comes back to release it
+            if not self._life.is_over():
+                self._let_go()
+            raise
 
     release = blocking(HoldOperations.release)
     renew = blocking(HoldOperations.renew)
@@ -142,45 +130,25 @@ class Hold(HoldBase[threading.Event]):
     owned = blocking(HoldOperations.owned)
     locked = blocking(HoldOperations.locked)
     guard = blocking(HoldOperations.guard)
+    _leave = blocking(HoldOperations._leave)
 
     def _let_go(self) -> None:
         self._forget()
         with suppress(Exception):
             finish(self._do_release())
 
-    def _lose_in_the_background(self, why: str) -> None:
-        """The caller's event may have been left locked by an interrupt, and the watch must not be held up."""
-        async def lose() -> None:
-            self._lose(why)
-
-        self._unwatch()
-        if self._link.go_on(lose()) is None:
-            self._lose(why)
-
     def _tell(self) -> None:
-        if self._on_lost:
-            with suppress(RuntimeError):  # there are too many threads, or the interpreter is about to end
-                threading.Thread(target=self._on_lost, name="redis-lock lost", daemon=True).start()
+        """By another thread: an interrupt may have left the caller's event locked, and the clock must not be held up."""
+        async def tell() -> None:
+            for event in self._events:
+                event.set()
+            try:
+                if self._on_lost:
+                    self._on_lost()
+            except Exception:
+                logger.exception("on_lost of lock %r failed", self.name)
 
-
-def _leave(find: Callable[[], Hold | None], release: Callable[[Hold | None], None], raises: bool,
-           exc_value: BaseException | None) -> None:
-    hold = None
-
-    async def released() -> None:
-        release(hold)
-
-    try:
-        hold = find()
-        # An interrupt is not turned into an error: code that catches that would go on.
-        finish(leave(hold, released, raises and (exc_value is None or isinstance(exc_value, Exception)), exc_value))
-    except Exception:
-        raise
-    except BaseException:  # an interrupt: no code comes back to release it
-        hold = hold or find()
-        if hold is not None and not hold._life.is_over():
-            hold._let_go()
-        raise
+        self._link.go_on(tell())
 
 
 class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
@@ -194,7 +162,6 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
             if not self.acquire():
                 raise self._not_acquired()
             hold: Hold = self._mine()
-            self.local.enter(hold)
             return hold
         except Exception:
             raise
@@ -206,9 +173,11 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
 
     def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        _leave(lambda: self.local.pick(entered=True),
-               lambda hold: finish(self._release(hold)) if hold else self.release(),
-               self.raise_on_release_error, exc_value)
+        hold = self._mine()
+        if hold:
+            hold.__exit__(exc_type, exc_value, traceback)
+        elif self.raise_on_release_error:
+            self.release()  # whose error says that there is nothing to release
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """A decorator. A call raises LockError, and the function does not run, if the lock is not to be had in time."""
@@ -220,17 +189,14 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
 
     def acquire(self, sleep: float | None = None, blocking: bool | None = None, blocking_timeout: float | None = None,
                 token: str | bytes | None = None) -> bool:
-        """Waits for the lock and returns whether it is held, then by this thread. The options as those of the lock.
-
-        ``token`` is the owner, by default a new one for each request. Two workers with one token are the same to the
-        lock, and both get it."""
-        return finish(self._acquire_by_the_rules(self._request(sleep, blocking, blocking_timeout, token)))
+        """Waits for the lock and returns whether it is held, then by this thread. The options as those of the lock;
+        ``token`` is the owner, by default a new one for each request: two workers with one token both get the lock."""
+        return finish(self._hold(self._request(sleep, blocking, blocking_timeout, token))) is not None
 
     def hold(self, sleep: float | None = None, blocking: bool | None = None, blocking_timeout: float | None = None,
              token: str | bytes | None = None) -> Hold:
-        """Waits for the lock and returns a hold of its own, which this object forgets; raises LockError if it is not to
-        be had in time. ``with lock.hold(blocking_timeout=5) as hold`` releases it at the end."""
-        hold: Hold = finish(self._hold(self._request(sleep, blocking, blocking_timeout, token)))
+        """As ``acquire``, and returns a hold of its own, which this object forgets; or raises LockError."""
+        hold: Hold = finish(self._hold_or_error(self._request(sleep, blocking, blocking_timeout, token)))
         return hold
 
     do_acquire = blocking(LockOperations.do_acquire)
@@ -239,8 +205,7 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
     locked = blocking(LockOperations.locked)
     owned = blocking(LockOperations.owned)
     extend = blocking(LockOperations.extend)
-    do_extend = blocking(LockOperations.do_extend)
+    do_extend = blocking(LockOperations.extend)
     reacquire = blocking(LockOperations.reacquire)
-    do_reacquire = blocking(LockOperations.do_reacquire)
+    do_reacquire = blocking(LockOperations.reacquire)
     guard = blocking(LockOperations.guard)
-    _ours = {"do_acquire": do_acquire, "do_release": do_release}

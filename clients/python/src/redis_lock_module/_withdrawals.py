@@ -13,40 +13,50 @@ if TYPE_CHECKING:
     from ._request import Request
 
 # Between two attempts, in seconds; each is twice as long as the one before.
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
+_ATTEMPT = 0.1  # so long an attempt takes that is under way, while the server answers
 
 
 class Withdrawal:
     """Of what an owner has. A request that is still under way is withdrawn when that has ended."""
 
     def __init__(self, core: Core, owner: bytes, until: float, request: Request | None = None) -> None:
-        self._core, self._owner, self._until, self._request = core, owner, until, request
-        self._is_tried = False
-        self.is_called_off = False  # the same owner acquires it anew, and ends it or lets it go on
+        self._core, self.keys, self.owner, self._until = core, core.spelling.keys, owner, until
+        self._request = request
+        self._turn = [self]  # of the one that attempts it
+        self._is_over = False
+        self.ended = core.link.new_bell()
         core.link.server.withdrawals.add(self, core.link)
 
-    def is_of(self, keys: tuple[bytes, ...], owner: bytes) -> bool:
-        return self._owner == owner and self._core.spelling.keys == keys
-
-    def is_busy(self) -> bool:
-        """Something is on its way to the server: a later request by the same owner waits for that."""
-        return self._is_tried or self._request is not None and not self._request.asking.done()
-
-    async def has_ended(self) -> bool:
-        """Tries, if there is something left to do."""
-        if self.is_busy() or self.is_called_off:
-            return False
-        self._is_tried = True
+    async def attempt(self) -> bool:
+        """Whether it has ended."""
         try:
-            is_left, request, self._request = True, self._request, None
-            if request is not None:
-                is_left, self._until = request.left, request.may_be_left_until()
-            over = not is_left or time.monotonic() >= self._until or await self._core.withdraw(self._owner)
+            turn = self._turn.pop()
+        except IndexError:  # another one has it
+            return False
+        try:
+            self._is_over = self._is_over or await self._withdraw()
         finally:
-            self._is_tried = False
-        if over:
+            self._turn.append(turn)
+        if self._is_over:
             self._core.link.server.withdrawals.remove(self)
-        return over
+            self.ended.set()
+        return self._is_over
+
+    async def _withdraw(self) -> bool:
+        request, times = self._request, 1
+        if request is not None:
+            if request.asking is not None and not request.asking.done():
+                if request.blocks:
+                    await self._core.release(self.owner)  # which ends its wait
+                self._until = request.may_be_left_until()
+                return False
+            # What was said last by a connection that is closed now may be read after the first of them.
+            times = 2 if request.left else 0
+        if time.monotonic() < self._until:
+            for _ in range(times):
+                await self._core.release(self.owner)
+        return True
 
 
 class Withdrawals:
@@ -73,11 +83,25 @@ class Withdrawals:
     async def go_on(self, link: Link) -> None:
         pause = FIRST_PAUSE
         while self.known:
-            if any([await one.has_ended() for one in list(self.known)]):
-                pause = FIRST_PAUSE
+            for one in list(self.known):
+                with suppress(Exception):  # why it has come to this is what counts
+                    if await one.attempt():
+                        pause = FIRST_PAUSE
             if self.known:
                 await link.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         self._work = None
         if self.known:  # another has come meanwhile, and seen that this was running
             self._start(link)
+
+    async def end_before(self, request: Request, core: Core) -> bool:
+        """The caller has used this owner before, and what is withdrawn of it in the background would be what comes now:
+        so that ends first. False if it has not by the end of the request: it may be on its way to the server."""
+        while known := [one for one in list(self.known)
+                        if one.owner == request.owner and one.keys == core.spelling.keys]:
+            if all([await one.attempt() for one in known]):
+                break
+            if request.given_up or request.remaining() < -_ATTEMPT:
+                return False
+            await core.link.sleep(FIRST_PAUSE)
+        return True
