@@ -225,14 +225,10 @@ pub fn replicas_wanted(
 }
 
 /// The number after REPLICAS.
-pub fn replicas(words: &mut Args<'_>) -> Result<u8, Fault> {
-    let said = words.next().ok_or(Fault::Words("REPLICAS needs a number"))?;
-    let number = integer(said).and_then(|number| u8::try_from(number).ok());
-    let number = number.filter(|&number| u64::from(number) <= MOST_REPLICAS);
-    number.ok_or_else(|| {
-        let said = shown(said);
-        Fault::Integer(format!("REPLICAS must be 0 to {MOST_REPLICAS}, not {said}"))
-    })
+pub fn number_of_replicas(words: &mut Args<'_>) -> Result<u8, Fault> {
+    let is = format_args!("0 to {MOST_REPLICAS}");
+    let number = words.number("REPLICAS", 0..=MOST_REPLICAS, is)?;
+    Ok(u8::try_from(number).unwrap_or(u8::MAX))
 }
 
 pub fn fault(refusal: Refusal, max_queue: Option<u64>, caller: &dyn Caller) -> Fault {
@@ -290,88 +286,61 @@ const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used tog
 const FAIR_ALONE: Fault = Fault::Words("FAIR needs LIMIT");
 
 /// In any order, each at most once.
+const OPTIONS: [&str; 10] = [
+    "BLOCK", "QUEUE", "SHARED", "LIMIT", "FAIR", "PER", "REPLICAS", "SESSION", "MAXQUEUE", "NOTIFY",
+];
+
 fn options<'w>(
     mut words: Args<'w>,
     command: AskedBy,
     now: Now,
     limits: &Limits,
 ) -> Result<Options<'w>, Fault> {
-    let (mut waiting, mut mode, mut session, mut max_queue) = (None, None, false, None);
-    let (mut fair, mut per) = (false, None);
-    let mut wanted = None;
-    while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"BLOCK") {
-            once("BLOCK", waiting, BLOCK_AND_QUEUE)?;
-            let ms = words.next().ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
-            waiting = Some(("BLOCK", block(ms, now)?));
-        } else if word.eq_ignore_ascii_case(b"QUEUE") {
-            once("QUEUE", waiting, BLOCK_AND_QUEUE)?;
-            let ms = words
-                .next()
-                .ok_or(Fault::Words("QUEUE needs the milliseconds for which the place is kept"))?;
-            let length = lease(ms, now, limits.max_place_ttl)?;
-            let lease = Lease { length, notify: notify(&mut words)?, command };
-            waiting = Some(("QUEUE", Patience::Place(lease)));
-        } else if word.eq_ignore_ascii_case(b"SHARED") {
-            once("SHARED", mode, SHARED_AND_LIMIT)?;
-            mode = Some(("SHARED", Mode::Shared));
-        } else if word.eq_ignore_ascii_case(b"LIMIT") {
-            once("LIMIT", mode, SHARED_AND_LIMIT)?;
-            let said = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
-            mode = Some(("LIMIT", Mode::Limit(sharers("LIMIT", said, limits)?)));
-        } else if word.eq_ignore_ascii_case(b"FAIR") {
-            if std::mem::replace(&mut fair, true) {
-                return Err(Fault::Twice("FAIR"));
+    let (mut patience, mut mode, mut session) = (Patience::Try, Mode::Exclusive, false);
+    let (mut fair, mut per, mut replicas, mut max_queue) = (false, None, None, None);
+    let sharers = |words: &mut Args<'w>, option| {
+        let most = limits.max_sharers;
+        words.number(option, 1..=most, format_args!("1 to {most} (lock.max-sharers)"))
+    };
+    let mut seen = 0;
+    while let Some(option) = words.option(&OPTIONS, &mut seen)? {
+        match option {
+            "BLOCK" | "QUEUE" if patience != Patience::Try => return Err(BLOCK_AND_QUEUE),
+            "BLOCK" => {
+                let ms =
+                    words.next().ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
+                patience = block(ms, now)?;
             }
-        } else if word.eq_ignore_ascii_case(b"PER") {
-            if per.is_some() {
-                return Err(Fault::Twice("PER"));
+            "QUEUE" => {
+                let ms = words.next().ok_or(Fault::Words(
+                    "QUEUE needs the milliseconds for which the place is kept",
+                ))?;
+                let length = lease(ms, now, limits.max_place_ttl)?;
+                patience = Patience::Place(Lease { length, notify: notify(&mut words)?, command });
             }
-            let said = words.next().ok_or(Fault::Words("PER needs a number"))?;
-            per = Some(sharers("PER", said, limits)?);
-        } else if word.eq_ignore_ascii_case(b"REPLICAS") {
-            if wanted.is_some() {
-                return Err(Fault::Twice("REPLICAS"));
+            "SHARED" | "LIMIT" if mode != Mode::Exclusive => return Err(SHARED_AND_LIMIT),
+            "SHARED" => mode = Mode::Shared,
+            "LIMIT" => mode = Mode::Limit(sharers(&mut words, option)?),
+            "FAIR" => fair = true,
+            "PER" => per = Some(sharers(&mut words, option)?),
+            "REPLICAS" => replicas = Some(number_of_replicas(&mut words)?),
+            "SESSION" => session = true,
+            "MAXQUEUE" => {
+                let most = words.number(option, 0..=u64::MAX, format_args!("0 or more"))?;
+                max_queue = Some(most);
             }
-            wanted = Some(replicas(&mut words)?);
-        } else if word.eq_ignore_ascii_case(b"SESSION") {
-            if std::mem::replace(&mut session, true) {
-                return Err(Fault::Twice("SESSION"));
+            _ => {
+                return Err(Fault::Words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                ));
             }
-        } else if word.eq_ignore_ascii_case(b"MAXQUEUE") {
-            if max_queue.is_some() {
-                return Err(Fault::Twice("MAXQUEUE"));
-            }
-            let said = words.next().ok_or(Fault::Words("MAXQUEUE needs a number"))?;
-            let most = integer(said).and_then(|most| u64::try_from(most).ok());
-            max_queue = Some(most.ok_or_else(|| {
-                Fault::Integer(format!("MAXQUEUE must be 0 or more, not {}", shown(said)))
-            })?);
-        } else if word.eq_ignore_ascii_case(b"NOTIFY") {
-            return Err(Fault::Words(
-                "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
-            ));
-        } else {
-            return Err(Fault::NoOption(shown(word)));
         }
     }
-    if max_queue.is_some() && waiting.is_none() {
+    if max_queue.is_some() && patience == Patience::Try {
         return Err(Fault::Words("MAXQUEUE needs BLOCK or QUEUE"));
     }
-    let patience = waiting.map_or(Patience::Try, |(_, patience)| patience);
-    let mode = mode.map_or(Mode::Exclusive, |(_, mode)| mode);
     let mode = if fair || per.is_some() { fairly(mode, fair, per, command)? } else { mode };
-    Ok(Options { patience, mode, replicas: wanted, session, max_queue })
-}
-
-/// A number of owners that may share a lock, after this word.
-fn sharers(word: &str, said: &[u8], limits: &Limits) -> Result<u64, Fault> {
-    let most = limits.max_sharers;
-    let number = integer(said).and_then(|number| u64::try_from(number).ok());
-    number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
-        let said = shown(said);
-        Fault::Integer(format!("{word} must be 1 to {most} (lock.max-sharers), not {said}"))
-    })
+    Ok(Options { patience, mode, replicas, session, max_queue })
 }
 
 /// The mode with FAIR, or with PER alone.
@@ -387,15 +356,6 @@ fn fairly(mode: Mode, fair: bool, per: Option<u64>, command: AskedBy) -> Result<
             Ok(Mode::Fair { limit: narrow(limit), per: per.map(narrow) })
         }
         Mode::Exclusive | Mode::Shared | Mode::Fair { .. } => Err(FAIR_ALONE),
-    }
-}
-
-/// This word comes, of two of which only one may come, and only once. The other error is for `both`.
-fn once<T>(word: &str, before: Option<(&'static str, T)>, both: Fault) -> Result<(), Fault> {
-    match before {
-        None => Ok(()),
-        Some((said, _)) if said == word => Err(Fault::Twice(said)),
-        Some(_) => Err(both),
     }
 }
 
@@ -549,7 +509,7 @@ mod tests {
             ("SESSION BLOCK 5 LIMIT 3", Ok(all)),
             ("LIMIT 3 SESSION BLOCK 5", Ok(all)),
             ("BLOCK 5 limit 3 session", Ok(all)),
-            ("LIMIT", Err(words("LIMIT needs a number"))),
+            ("LIMIT", Err(Fault::NoNumber("LIMIT"))),
             ("LIMIT 0", limit("0")),
             ("LIMIT -1", limit("-1")),
             ("LIMIT x", limit("x")),
@@ -577,7 +537,7 @@ mod tests {
             ("REPLICAS 65", wrong("65")),
             ("REPLICAS -1", wrong("-1")),
             ("REPLICAS x", wrong("x")),
-            ("REPLICAS", Err(words("REPLICAS needs a number"))),
+            ("REPLICAS", Err(Fault::NoNumber("REPLICAS"))),
             ("REPLICAS 1 REPLICAS 1", Err(Fault::Twice("REPLICAS"))),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
@@ -666,7 +626,7 @@ mod tests {
             ("SHARED FAIR", Err(words("FAIR needs LIMIT"))),
             ("LIMIT 3 PER 2", Err(words("PER needs FAIR"))),
             ("PER 2", Err(words("PER needs FAIR"))),
-            ("LIMIT 3 FAIR PER", Err(words("PER needs a number"))),
+            ("LIMIT 3 FAIR PER", Err(Fault::NoNumber("PER"))),
             ("LIMIT 3 FAIR FAIR", Err(Fault::Twice("FAIR"))),
             ("LIMIT 3 FAIR PER 1 PER 1", Err(Fault::Twice("PER"))),
         ] {
@@ -702,7 +662,7 @@ mod tests {
             ("BLOCK 0 MAXQUEUE 9223372036854775807", waits_behind(forever, i64::MAX as u64)),
             ("MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
             ("SHARED MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
-            ("BLOCK 0 MAXQUEUE", Err(words("MAXQUEUE needs a number"))),
+            ("BLOCK 0 MAXQUEUE", Err(Fault::NoNumber("MAXQUEUE"))),
             ("BLOCK 0 MAXQUEUE -1", max_queue("-1")),
             ("BLOCK 0 MAXQUEUE 1.5", max_queue("1.5")),
             ("BLOCK 0 MAXQUEUE many", max_queue("many")),

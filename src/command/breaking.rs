@@ -1,9 +1,7 @@
 //! `LOCK.BREAK key [FORCE]`
 
 use super::{KEY, lock_name};
-use crate::protocol::{
-    Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, shown,
-};
+use crate::protocol::{Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec};
 
 pub struct Break;
 
@@ -35,19 +33,14 @@ impl Command for Break {
 }
 
 fn is_forced(mut words: Args<'_>) -> Result<bool, Fault> {
-    let mut force = false;
-    while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"FORCE") {
-            if std::mem::replace(&mut force, true) {
-                return Err(Fault::Twice("FORCE"));
-            }
-        } else if word.eq_ignore_ascii_case(b"GRACE") {
+    let (mut force, mut seen) = (false, 0);
+    while let Some(option) = words.option(&["FORCE", "GRACE"], &mut seen)? {
+        if option == "GRACE" {
             return Err(Fault::Words(
                 "LOCK.BREAK has no GRACE any more: LOCK.RENEW in the owner's name, then LOCK.BREAK",
             ));
-        } else {
-            return Err(Fault::NoOption(shown(word)));
         }
+        force = true;
     }
     Ok(force)
 }

@@ -6,7 +6,6 @@ use super::{KEY, lock_name};
 use crate::lock::{Grant, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED, WaitingGroup};
 use crate::protocol::{
     Access, Args, Argument, Call, Caller, Command, Connection, Fault, Kind, Outcome, Reply, Spec,
-    integer, shown,
 };
 
 pub struct Info;
@@ -42,19 +41,10 @@ impl Command for Info {
 
 /// The number after COUNT.
 fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
-    let mut most = None;
-    while let Some(word) = words.next() {
-        if !word.eq_ignore_ascii_case(b"COUNT") {
-            return Err(Fault::NoOption(shown(word)));
-        }
-        if most.is_some() {
-            return Err(Fault::Twice("COUNT"));
-        }
-        let number = words.next().ok_or(Fault::Words("COUNT needs a number"))?;
-        let count = integer(number).and_then(|count| usize::try_from(count).ok());
-        most = Some(count.ok_or_else(|| {
-            Fault::Integer(format!("COUNT must be 0 or more, not {}", shown(number)))
-        })?);
+    let (mut most, mut seen) = (None, 0);
+    while let Some(option) = words.option(&["COUNT"], &mut seen)? {
+        let count = words.number(option, 0..=u64::MAX, format_args!("0 or more"))?;
+        most = Some(usize::try_from(count).unwrap_or(usize::MAX));
     }
     Ok(most.unwrap_or(USUALLY_NAMED))
 }

@@ -1,22 +1,16 @@
 //! What LOCK.RENEW and LOCK.MRENEW have in common.
 
-use super::asking::{fault, number_alone, replicas, replicas_wanted};
+use super::asking::{fault, number_alone, number_of_replicas, replicas_wanted};
 use crate::lock::{Acquired, AskedBy, Mode, NameRef, Patience, Request, Terms, WaitOutcome};
-use crate::protocol::{Call, Fault, Outcome, Reply, shown};
+use crate::protocol::{Call, Fault, Outcome, Reply};
 
 /// Renews the holds of these locks, with the words that are left.
 pub fn renew<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Outcome<'w>, Fault> {
     let owner = call.words.owner()?;
     let ttl = call.ttl(owner)?;
-    let mut said = None;
-    while let Some(word) = call.words.next() {
-        if !word.eq_ignore_ascii_case(b"REPLICAS") {
-            return Err(Fault::NoOption(shown(word)));
-        }
-        if said.is_some() {
-            return Err(Fault::Twice("REPLICAS"));
-        }
-        said = Some(replicas(&mut call.words)?);
+    let (mut said, mut seen) = (None, 0);
+    while call.words.option(&["REPLICAS"], &mut seen)?.is_some() {
+        said = Some(number_of_replicas(&mut call.words)?);
     }
     let replicas = replicas_wanted(said, false, call)?;
     if replicas == 0 {

@@ -60,7 +60,7 @@ fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> Result<(Vec<&'w [u8]>, 
         } else if word.eq_ignore_ascii_case(b"MATCH") {
             said.extend([word, words.next().ok_or(Fault::Words("MATCH needs a pattern"))?]);
         } else if word.eq_ignore_ascii_case(b"COUNT") {
-            let number = words.next().ok_or(Fault::Words("COUNT needs a number"))?;
+            let number = words.next().ok_or(Fault::NoNumber("COUNT"))?;
             match integer(number) {
                 Some(1..) => said.extend([word, number]),
                 // SCAN calls that a syntax error.

@@ -1,6 +1,7 @@
 //! The words of a command, taken one by one.
 
-use std::ops::Range;
+use std::fmt::Arguments;
+use std::ops::{Range, RangeInclusive};
 
 use super::{Fault, shown};
 use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
@@ -27,6 +28,36 @@ impl<'a> Args<'a> {
     /// The next word, which must be there by the command's arity.
     pub fn one(&mut self) -> Result<&'a [u8], Fault> {
         self.next().ok_or(Fault::Arity(self.command))
+    }
+
+    /// The next word, which is one of these options, if there is one. Each comes once: `seen` has a bit for each that
+    /// has come.
+    pub fn option(
+        &mut self,
+        known: &[&'static str],
+        seen: &mut u16,
+    ) -> Result<Option<&'static str>, Fault> {
+        let Some(word) = self.next() else { return Ok(None) };
+        let is_it = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());
+        let (bit, option) = ((0..u16::BITS).zip(known).find(|(_, known)| is_it(known)))
+            .ok_or_else(|| Fault::NoOption(shown(word)))?;
+        let before = *seen;
+        *seen |= 1 << bit;
+        if before == *seen { Err(Fault::Twice(option)) } else { Ok(Some(option)) }
+    }
+
+    /// The whole number after this option; where it is not in the range, `is` says what it must be.
+    pub fn number(
+        &mut self,
+        option: &'static str,
+        range: RangeInclusive<u64>,
+        is: Arguments<'_>,
+    ) -> Result<u64, Fault> {
+        let word = self.next().ok_or(Fault::NoNumber(option))?;
+        let number = integer(word).and_then(|number| u64::try_from(number).ok());
+        number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| Fault::Integer(format!("{option} must be {is}, not {}", shown(word))))
     }
 
     pub fn end(self) -> Result<(), Fault> {

@@ -11,6 +11,8 @@ pub enum Fault {
     /// Words that don't go together, or one that lacks another; in words.
     #[error("ERR syntax error: {0}")]
     Words(&'static str),
+    #[error("ERR syntax error: {0} needs a number")]
+    NoNumber(&'static str),
     #[error("ERR syntax error: {0} is given twice")]
     Twice(&'static str),
     #[error("ERR syntax error: there is no option {0}")]

@@ -9,8 +9,9 @@ use redis_module::raw;
 
 use super::classes;
 use super::ffi::{Ctx, ERR, OK, RawString, api, context};
-use crate::lock::{LAST_MS, Limits, MOST_REPLICAS, MOST_SHARERS};
-use crate::protocol::{integer, shown};
+use super::module::Module;
+use crate::lock::{LAST_MS, Limits, MOST_REPLICAS, MOST_SHARERS, Now};
+use crate::protocol::{fits, integer, shown};
 
 /// A setting that is a whole number: its name, what it may be, and where it is kept.
 struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Settings) -> &mut u64);
@@ -221,8 +222,16 @@ fn settings() -> MutexGuard<'static, Settings> {
     SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn limits() -> Limits {
-    settings().limits
+impl Module {
+    /// Takes what is set. Those who wait may have to be sent away by that.
+    pub fn take_settings(&self, now: Now) {
+        let Settings { limits, classes, .. } = settings().clone();
+        self.note_change(now, |locks| {
+            locks.set_limits(limits, now);
+            locks.waiting.set_classes(classes::patterns(&classes), fits);
+        });
+        self.replicas.set_wanted(limits.replicas, now);
+    }
 }
 
 /// The value of `lock.classes`.

@@ -7,8 +7,7 @@ use redis_module::raw;
 
 use super::ffi::api::{Event, EventFn};
 use super::ffi::{Ctx, OK, RawCtx, RawString, text};
-use super::inbox::Note;
-use super::instance::{self, hear};
+use super::instance::{self, hear, hear_touched};
 use super::module::{InAChange, Module};
 use super::subscriptions::Events;
 use super::version::Server;
@@ -90,7 +89,7 @@ unsafe fn enter(
     } else {
         // SAFETY: promised by our caller.
         let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key)) };
-        hear(Note::touched(db, key));
+        hear_touched(db, key);
     }
     OK
 }
@@ -152,9 +151,10 @@ unsafe fn heard(
         // What the change makes of the key is not known yet, so it is looked at anew.
         Err(InAChange) if has_expired => {
             module.expired.note(db, key);
-            hear(Note::Again(db, key.into()));
+            let key = Box::<[u8]>::from(key);
+            hear("a key's event", move |module, now| module.look_again(db, &key, now));
         }
-        Err(InAChange) => hear(Note::touched(db, key)),
+        Err(InAChange) => hear_touched(db, key),
     }
 }
 
@@ -174,7 +174,16 @@ unsafe extern "C" fn flushed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_vo
     // SAFETY: this is what the event comes with, for the length of this call.
     let info = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() };
     let db = info.and_then(|info| Db::try_from(info.dbnum).ok());
-    hear(Note::Flushed(db));
+    hear("a flush", move |module, now| {
+        _ = module.change_alone(|locks| {
+            // A replica's keys may only be read anew, from its master.
+            if module.is_master.get() {
+                locks.lost_by_flush(db, now);
+            }
+            locks.flushed(db);
+        });
+        module.ask_for_a_turn(true);
+    });
 }
 
 unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
@@ -184,14 +193,17 @@ unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void
     let Some((Ok(one), Ok(other))) = dbs else {
         return;
     };
-    hear(Note::Swapped(one, other));
+    hear("a swap", move |module, _| {
+        _ = module.change_alone(|locks| [one, other].map(|db| locks.flushed(Some(db))));
+        module.ask_for_a_turn(true);
+    });
 }
 
 unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     let through =
         [raw::REDISMODULE_SUBEVENT_LOADING_ENDED, raw::REDISMODULE_SUBEVENT_LOADING_FAILED];
     if through.contains(&sub) {
-        hear(Note::Loaded);
+        hear("loading", |module, now| module.note_change(now, |locks| locks.took_over(now)));
     }
 }
 
@@ -203,7 +215,11 @@ pub unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data
     // SAFETY: this is what the event comes with, for the length of this call.
     let info = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() };
     if let Some(client) = info.map(|info| info.id) {
-        hear(Note::ConnectionClosed(client));
+        hear("a connection's end", move |module, now| {
+            if module.change_alone(|locks| locks.outcomes().closed(client)) == Ok(true) {
+                module.ring_at(Some(0), now);
+            }
+        });
     }
 }
 
@@ -223,8 +239,11 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
             _ => &[],
         }
     };
-    let ranges = ranges.iter().map(|range| range.start..=range.end);
-    hear(Note::SlotsLeft(ranges.collect()));
+    let ranges: Vec<_> = ranges.iter().map(|range| range.start..=range.end).collect();
+    // What is remembered of them is forgotten in portions.
+    hear("slots that move", move |module, now| {
+        module.note_change(now, |locks| locks.slots_left(&ranges));
+    });
 }
 
 unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
@@ -236,14 +255,23 @@ unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *
     };
     let Some(name) = name else { return };
     let loaded = sub == raw::REDISMODULE_SUBEVENT_MODULE_LOADED;
-    hear(Note::ModuleChange { name, loaded });
+    hear("a change of modules", move |module, _| {
+        module.origins.forget();
+        module.listeners.changed(&name, loaded);
+    });
 }
 
 unsafe extern "C" fn settings_changed(_: *mut RawCtx, _: Event, _: u64, _: *mut c_void) {
-    hear(Note::SettingsChanged);
+    hear("changed settings", Module::take_settings);
 }
 
 unsafe extern "C" fn role_changed(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
-    hear(Note::RoleChanged { master });
+    hear("a change of roles", move |module, now| {
+        module.is_master.set(master);
+        module.note_change(now, |locks| match master {
+            true => locks.took_over(now),
+            false => locks.stepped_down(),
+        });
+    });
 }

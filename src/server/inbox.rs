@@ -7,77 +7,42 @@
 //! before anything else of ours runs. None is ever dropped.
 
 use std::collections::BTreeSet;
-use std::ffi::CString;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::lock::{Db, Ticket, slot};
+use super::module::Module;
+use crate::lock::{Db, Now};
 
 /// Something that the server has told us, and that is still to be acted on.
-#[derive(Debug, PartialEq, Eq)]
 pub enum Note {
     /// Something has happened to these keys.
     Touched(BTreeSet<(Db, Vec<u8>)>),
-    /// A database was emptied, or all of them.
-    Flushed(Option<Db>),
-    /// Two databases have changed places.
-    Swapped(Db, Db),
-    /// The keys have been read from a file or from a master.
-    Loaded,
-    /// A connection has closed.
-    ConnectionClosed(u64),
-    /// This key is to be looked at again.
-    Again(Db, Box<[u8]>),
-    /// A waiter has come to its end.
-    WaiterEnded {
-        ticket: Ticket,
-        /// May it have been cut off before it received its grant?
-        cut_off: bool,
-    },
-    /// These slots have left for another server.
-    SlotsLeft(Vec<RangeInclusive<slot::Slot>>),
-    /// A module was loaded, or unloaded.
-    ModuleChange { name: CString, loaded: bool },
-    /// A setting of the server's, or of a module's, has another value.
-    SettingsChanged,
-    /// The server is a master now, or a replica.
-    RoleChanged { master: bool },
+    /// Something else: what the log calls it, and what is done about it.
+    Other(&'static str, Box<Act>),
 }
 
-impl Note {
-    /// Something has happened to this key.
-    pub fn touched(db: Db, key: &[u8]) -> Self {
-        Self::Touched(BTreeSet::from([(db, key.to_vec())]))
-    }
-
-    /// What the log calls it.
-    pub fn place(&self) -> &'static str {
-        match self {
-            Self::Touched(_) | Self::Again(..) => "a key's event",
-            Self::Flushed(_) => "a flush",
-            Self::Swapped(..) => "a swap",
-            Self::Loaded => "loading",
-            Self::ConnectionClosed(_) => "a connection's end",
-            Self::WaiterEnded { .. } => "a waiter's end",
-            Self::SlotsLeft(_) => "slots that move",
-            Self::ModuleChange { .. } => "a change of modules",
-            Self::SettingsChanged => "changed settings",
-            Self::RoleChanged { .. } => "a change of roles",
-        }
-    }
-}
+/// How a note is acted on. Nothing is written in it, and no other module is called: the server may be in the middle of
+/// anything.
+pub type Act = dyn FnOnce(&Module, Now) + Send;
 
 static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
 /// Is there any note? Asked each time that the server enters the module.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Leaves a note. A key that is touched again and again, with nothing else in between, is one.
-pub fn leave(note: Note) {
+/// Leaves a note.
+pub fn leave(place: &'static str, act: Box<Act>) {
+    notes().push(Note::Other(place, act));
+    ANY.store(true, Ordering::Release);
+}
+
+/// Leaves a note that something has happened to this key. One that is touched again and again, with nothing else in
+/// between, is one note.
+pub fn leave_touched(db: Db, key: &[u8]) {
     let mut notes = notes();
-    match (notes.last_mut(), note) {
-        (Some(Note::Touched(keys)), Note::Touched(more)) => keys.extend(more),
-        (_, note) => notes.push(note),
+    let key = (db, key.to_vec());
+    match notes.last_mut() {
+        Some(Note::Touched(keys)) => _ = keys.insert(key),
+        _ => notes.push(Note::Touched(BTreeSet::from([key]))),
     }
     ANY.store(true, Ordering::Release);
 }
@@ -93,16 +58,6 @@ pub fn is_empty() -> bool {
     !ANY.load(Ordering::Acquire)
 }
 
-/// How many notes there are; keys that were touched count one by one.
-pub fn len() -> usize {
-    (notes().iter())
-        .map(|note| match note {
-            Note::Touched(keys) => keys.len(),
-            _ => 1,
-        })
-        .fold(0, usize::saturating_add)
-}
-
 fn notes() -> MutexGuard<'static, Vec<Note>> {
     NOTES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,16 +70,18 @@ mod tests {
     fn notes_keep_their_order_and_a_key_that_is_touched_a_thousand_times_is_one() {
         assert!(is_empty());
         for _ in 0..1000 {
-            leave(Note::touched(0, b"k"));
-            leave(Note::touched(0, b"l"));
+            leave_touched(0, b"k");
+            leave_touched(0, b"l");
         }
-        assert_eq!(len(), 2);
-        leave(Note::Flushed(None));
-        leave(Note::touched(0, b"k"));
+        leave("a flush", Box::new(|_, _| ()));
+        leave_touched(0, b"k");
         assert!(!is_empty());
-        let keys = Note::Touched([(0, b"k".to_vec()), (0, b"l".to_vec())].into());
-        let expected = vec![keys, Note::Flushed(None), Note::touched(0, b"k")];
-        assert_eq!(take(), expected);
+        let both = [(0, b"k".to_vec()), (0, b"l".to_vec())];
+        let [Note::Touched(before), Note::Other("a flush", _), Note::Touched(after)] = &*take()
+        else {
+            panic!("other notes, or in another order");
+        };
+        assert!(before.iter().eq(&both) && after.iter().eq(&both[..1]));
         assert!(is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int};
 use super::ffi::api::{self, InfoCtx};
 use super::ffi::{Ctx, OK};
 use super::module::Module;
-use super::{classes, inbox, instance, thread};
+use super::{classes, instance, thread};
 use crate::lock::Locks;
 
 /// Has the server ask us when a client asks it.
@@ -74,7 +74,6 @@ unsafe fn about(info: *mut InfoCtx) {
 /// server's loop has gone by.
 fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
     let remembered = locks.remembered();
-    let tasks = remembered.tasks.saturating_add(inbox::len());
     [
         (c"memory_holds", number(remembered.holds)),
         (c"memory_sessions", number(remembered.sessions)),
@@ -83,7 +82,7 @@ fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
         (c"memory_blocked", number(module.waiting.len())),
         (c"memory_owners", number(remembered.owners)),
         (c"memory_alarms", number(remembered.alarms)),
-        (c"memory_tasks", number(tasks)),
+        (c"memory_tasks", number(remembered.tasks)),
         (c"memory_jobs", module.jobs.is_owed.get().into()),
         (c"memory_timers", module.timer.is_set().into()),
     ]

@@ -7,9 +7,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::ffi::{OK, api, shield};
-use super::inbox::{self, Note};
 use super::module::Module;
-use super::thread;
+use super::{inbox, thread};
+use crate::lock::{Db, Now};
 
 struct Instance(RefCell<Option<Module>>);
 
@@ -49,20 +49,31 @@ pub fn recover() {
     shield("recovering", || (), rest);
 }
 
-/// The server tells us this. It is acted on at once where that is possible, behind what is in the
-/// [inbox](super::inbox), or else when that is read.
-pub fn hear(note: Note) {
-    let mut note = Some(note);
-    let act = |module: &Module| {
-        // In the middle of a change it is left in the inbox.
-        note.take().into_iter().for_each(|note| module.act_on(note));
+/// The server tells us something, by the name that the log calls it. It is acted on at once where that is possible,
+/// behind what is in the [inbox], or else when that is read.
+pub fn hear(place: &'static str, act: impl FnOnce(&Module, Now) + Send + 'static) {
+    let mut act = Some(act);
+    _ = with(|module| {
+        if !module.is_in_a_change() {
+            act.take().into_iter().for_each(|act| module.act(place, act));
+        }
         module.read_inbox();
-    };
-    if with(act).is_some() {
-        return;
+    });
+    if let Some(act) = act {
+        inbox::leave(place, Box::new(act));
+        be_called();
     }
-    note.into_iter().for_each(inbox::leave);
-    // On another thread the server is asked to call us on its own, however idle that is.
+}
+
+/// Something has happened to a key, and it can't be acted on now.
+pub fn hear_touched(db: Db, key: &[u8]) {
+    inbox::leave_touched(db, key);
+    be_called();
+}
+
+/// The inbox is read at the end of the change that we are in. On another thread the server is asked to call us on its
+/// own, however idle that is.
+fn be_called() {
     if !thread::is_own()
         // SAFETY: the function is static.
         && unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK

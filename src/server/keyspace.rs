@@ -9,7 +9,7 @@ use super::authority::Authority;
 use super::ffi::call::Refused;
 use super::ffi::key::{Expiry, Key, NotWritten};
 use super::ffi::{Ctx, NO_TOUCH, READ, READ_WRITE, Said, Text, api, call};
-use super::inbox::{self, Note};
+use super::inbox;
 use super::module::Module;
 use super::notify::Announcement;
 use super::waiting_name::waiting_name;
@@ -599,7 +599,9 @@ impl Keyspace for ServerKeys<'_> {
 #[cold]
 fn leave_notes(names: Vec<Name>) {
     for Name { db, key, .. } in names {
-        inbox::leave(Note::Again(db, Box::from(&*key)));
+        let key: Box<[u8]> = Box::from(&*key);
+        let look = move |module: &Module, now| module.look_again(db, &key, now);
+        inbox::leave("a key's event", Box::new(look));
     }
 }
 

@@ -9,7 +9,6 @@ use super::ffi::{
     API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
     Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, call, context, shield,
 };
-use super::inbox::Note;
 use super::instance::InUse;
 use super::jobs::Jobs;
 use super::module::Module;
@@ -179,7 +178,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     if !config::add(ctx) {
         return Err("the server rejected its settings".into());
     }
-    instance::hear(Note::SettingsChanged);
+    instance::hear("changed settings", Module::take_settings);
     if let Some((name, text)) = files::configuration() {
         let unlike = config::unlike(&text);
         if !unlike.is_empty() {

@@ -11,7 +11,6 @@ use std::ptr::without_provenance_mut;
 
 use super::blocked::BlockedClient;
 use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, call, reply, shield};
-use super::inbox::Note;
 use super::instance;
 use super::module::Module;
 use crate::lock::{AskedBy, Locks, Ticket, WaitOutcome};
@@ -116,5 +115,8 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
     };
     // SAFETY: it is a blocked client's context, as this callback is one's.
     let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-    instance::hear(Note::WaiterEnded { ticket, cut_off });
+    instance::hear("the end of a wait", move |module, now| {
+        let defect = || module.give_up(ticket);
+        shield("a waiter's end", defect, || module.waiter_ended(ticket, cut_off, now));
+    });
 }
