@@ -32,7 +32,7 @@ class Attempt {
     this.over = false; // its caller does not want it any more
     this.left = false; // something of it may be left in the server
     this.hadPlace = false;
-    this.since = null; // with replicas, the ttl of a place may begin at any time from then on
+    this.since = null; // the last request that brought no grant: the ttl of a place may begin at any time from then on
     this.broke = false; // a connection did, and what it was told last may be read late
     this.answers = true; // it did so when it was asked last
     this.woken = false;
@@ -115,8 +115,8 @@ class Attempt {
       this.answers = true;
       this.left = reply !== null;
       this.hadPlace ||= reply?.held === false;
-      if (reply?.held === false) this.since = asked;
-      if (reply) reply.asked = how.length > 0 && this.store.native.replicas && reply.fence ? this.since : asked;
+      if (!reply?.held) this.since = asked;
+      if (reply) reply.asked = how.length > 0 && reply.fence ? this.since : asked;
       return reply;
     } catch (error) {
       this.answers = codeOf(error) !== undefined;
@@ -135,14 +135,15 @@ class Attempt {
     };
     const number = ear.join(turn);
     try {
-      for (let first = true, placeBefore; ; first = false) {
+      for (let first = true, confirms = false, placeBefore; ; first = false) {
         const { channel } = ear; // null while it does not listen: then one asks more often
         const { lease, pause } = this.lease(ear, channel);
         let reply = null;
         this.woken = false;
         if (this.store.isPlain) this.store.join(turn);
         try {
-          reply = await this.askOnce(["QUEUE", lease, ...(channel ? ["NOTIFY", channel, number] : [])]);
+          const place = ["QUEUE", lease, ...(channel ? ["NOTIFY", channel, number] : [])];
+          reply = await this.askOnce(confirms ? [] : place);
           if (channel) ear.works();
         } catch (error) {
           if (this.isAboutTheLease(error)) continue;
@@ -153,6 +154,10 @@ class Attempt {
           // A request that has a place, or had one, finds out what has become of it by asking again.
           if (first || !maySaySomethingElse(error) || this.connection.isClosed) throw error;
         }
+        // Where replicas have to acknowledge a claim, its ttl begins before the request that hears of it: a short time is
+        // taken off the hold, after a long one the same owner asks again, which counts from then on.
+        confirms = !confirms && reply?.held && now() - reply.asked > this.ttl / 8;
+        if (confirms && !this.over) continue;
         if (reply?.held || this.remaining() <= 0) return reply;
         if (reply && !channel) ear.listen();
         // While the queue moves one asks often; and always less often from farther back.

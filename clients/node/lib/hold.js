@@ -29,7 +29,7 @@ class Hold {
     this.isReleased = false;
     this.#renews = interval > 0;
     this.#lastsUntil(asked + ttl);
-    if (this.#renews) this.#renewIn(interval);
+    if (this.#renews) this.#renewIn(interval - (now() - asked));
   }
 
   get lost() {

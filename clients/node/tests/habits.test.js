@@ -56,7 +56,7 @@ function tellOf(whose, library, name) {
 
   for (const [kind, make] of Object.entries(kinds)) {
     it(`${kind}: others wait, and go when the time is up`, async () => {
-      const first = make(QUICK), second = make(QUICK);
+      const first = make(FOR_LONG), second = make(QUICK);
       await first.acquire();
       const began = performance.now();
       assert.equal(await second.tryAcquire(), false);

@@ -87,11 +87,12 @@ impl<C: Connection> Request<C> {
 
     async fn acquire(&mut self, asker: &mut Asker<C>) -> Result<Granted, Error> {
         let (mut attempts, mut pauses, mut stood) = (PAUSES.into_iter(), Pauses::default(), 0);
-        let is_place = !matches!(self.patience, Patience::Once);
-        // With replicas, the ttl of a place may begin at any time after a reply that was no grant.
-        let mut since = None;
+        // Where replicas have to acknowledge its claim, the ttl of a place begins at any time after a reply that was no
+        // grant: a short time is taken off the hold, after a long one the same owner asks again, which counts from then on.
+        let (mut since, mut confirms) = (None, false);
         loop {
-            let (asked, (question, rhythm)) = (Instant::now(), self.question());
+            let is_place = !matches!(self.patience, Patience::Once) && !confirms;
+            let (asked, (question, rhythm)) = (Instant::now(), self.question(is_place));
             let begins = *since.get_or_insert(asked);
             // An owner that the caller chose may hold the lock already.
             let may_be_ours = self.left || self.lock.owner.may_hold();
@@ -101,13 +102,18 @@ impl<C: Connection> Request<C> {
                 client.acquire(&self.owner, ttl, (&question, !is_place), may_be_ours).await;
             let pause = match replied {
                 Ok(Reply::Granted(fence)) => {
-                    let is_late = is_place && fence.is_some() && client.words.wait_for_replicas();
-                    return Ok(Granted { fence, asked: if is_late { begins } else { asked } });
+                    let counts = if is_place && fence.is_some() { begins } else { asked };
+                    confirms = is_place && counts.elapsed() > ttl / 8;
+                    if !confirms {
+                        return Ok(Granted { fence, asked: counts });
+                    }
+                    self.left = true;
+                    continue;
                 }
                 Ok(reply) => {
+                    (since, confirms) = (Some(asked), false);
                     if let Reply::Place(place @ 1..) = reply {
                         self.left = true;
-                        since = Some(asked);
                         if place != stood {
                             (stood, pauses) = (place, Pauses::default());
                         }
@@ -145,10 +151,10 @@ impl<C: Connection> Request<C> {
     }
 
     /// And when to ask again, if nothing else says so: or the longest pause, where nothing else will.
-    fn question(&self) -> (Cmd, Result<Duration, Duration>) {
+    fn question(&self, is_place: bool) -> (Cmd, Result<Duration, Duration>) {
         let lock = &self.lock;
         let mut question = lock.client.words.acquire(&self.owner, lock.ttl);
-        if matches!(self.patience, Patience::Once) {
+        if !is_place {
             return (question, Err(IN_QUEUE));
         }
         let ticket = self.ticket.as_ref();

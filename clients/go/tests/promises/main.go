@@ -49,10 +49,9 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...interface{}) {}
 
 type program struct {
-	locks  *redislock.Client
-	lines  chan string
-	holds  []*redislock.Hold
-	losses []int
+	locks *redislock.Client
+	lines chan string
+	holds []*redislock.Hold
 }
 
 func main() {

@@ -140,6 +140,10 @@ final class Attempt {
                 pause = pauseAfter(new RedisUnavailableException("the server did not reply in time", e), waits);
             } catch (RuntimeException e) {
                 if (isLeaseTooLong(e)) continue;
+                if (tried && e instanceof NoReplicasException) { // by the server's lock.replicas: a waiter waits for them
+                    left = true;
+                    continue;
+                }
                 pause = pauseAfter(e, waits);
             }
             pause(pause, mayBeWoken);
