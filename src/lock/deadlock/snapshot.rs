@@ -4,7 +4,7 @@ use crate::lock::deadlock::graph::Lock;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::waits::waiter::Waiter;
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{Hold, Mode, Name, NameRef, Now, Ticket};
 
 /// Who holds the locks that are waited for.
@@ -34,7 +34,8 @@ impl<'a> Snapshot<'a> {
     /// This request, if it waits.
     pub fn waiter(self, ticket: Ticket) -> Option<&'a Waiter> {
         let waiter = self.waiting.waits.get(ticket)?;
-        (!waiter.is_up(self.now) && Some(ticket) != self.without).then_some(waiter)
+        let waits = waiter.state == State::Waiting && waiter.ends > self.now.ms();
+        (waits && Some(ticket) != self.without).then_some(waiter)
     }
 
     pub fn queue(self, name: &Name) -> Option<&'a Queue> {

@@ -87,7 +87,7 @@ impl<'l> Acquire<'l, '_> {
         if let Some(ttl) = waiting.waits.get(place).map(|waiter| waiter.ttl) {
             let (replicas, terms) =
                 (self.request.replicas.max(before), Terms { ttl, ..self.request.terms });
-            waiting.take_over(place, &Request { terms, replicas, ..*self.request }, tell);
+            waiting.waits.take_over(place, &Request { terms, replicas, ..*self.request }, tell);
             if replicas > before {
                 waiting.pending.insert(place, replicas, self.turn.now, 0);
             }
@@ -180,9 +180,8 @@ impl<'l> Acquire<'l, '_> {
                 (ticket, ticket)
             }
             Some(ticket) => {
-                waiting.end_claim(ticket);
                 outbox.to_reply.extend(waiting.waits.replace_client(ticket));
-                (ticket, waiting.take_over(ticket, request, tell))
+                (ticket, waiting.waits.take_over(ticket, request, tell))
             }
         };
         let terms = Terms { spare, ..request.terms };

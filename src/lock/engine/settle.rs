@@ -233,12 +233,9 @@ impl Settling<'_, '_> {
             return Served::Done;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let (places, claim_time) = (&self.locks.waiting.places, self.locks.limits.claim_time);
+        let (places, limits) = (&self.locks.waiting.places, &self.locks.limits);
         let replicas = waiter.replicas;
-        // A place's turn waits for no replicas, but its claim does.
-        let spare = if waiter.place().is_some() { 0 } else { self.locks.limits.spare(replicas) };
-        let terms = places.terms_of(waiter, &owner, claim_time, self.turn.now);
-        let terms = Terms { spare, ..terms };
+        let terms = places.terms_of(waiter, &owner, limits, self.turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let is_place = waiter.place().is_some();
@@ -293,9 +290,7 @@ impl Settling<'_, '_> {
     /// concludes it as denied and returns true.
     fn conclude_if_denied(&mut self, ticket: Ticket) -> bool {
         let waits = &mut self.locks.waiting.waits;
-        let denial =
-            waits.get(ticket).and_then(|one| one.denial(self.turn, waits.client_of(ticket)));
-        let Some(denial) = denial else {
+        let Some(denial) = waits.get(ticket).and_then(|one| one.denial(self.turn)) else {
             return false;
         };
         // No reply is sent to the owner of a place.

@@ -62,7 +62,8 @@ impl Locks {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
             let missing = self.holds.first_missing().map(|&(at, _)| at);
-            let alarm = earlier(alarm, earlier(missing, self.waiting.places.next_claim()));
+            let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
+            let alarm = earlier(alarm, earlier(missing, claim));
             earlier(alarm, returns)
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))

@@ -13,7 +13,6 @@ use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Allowance, TooLong};
 use crate::lock::deadlock::{Holders, Snapshot};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::waits::waiter::{Reply, Tell};
 use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Terms, Ticket};
 
 const NOW: Now = Now::from_micros(1_000_000);
@@ -50,7 +49,7 @@ impl Graph {
         let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };
-        self.0.enroll(&request, &names, NOW, (until, Tell::Client(Reply::Due)))
+        self.0.enroll(&request, &names, NOW, (until, None))
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {

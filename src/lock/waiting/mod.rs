@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::pending::PendingGrants;
-use crate::lock::waiting::place::Places;
+use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
@@ -95,15 +95,14 @@ impl Waiting {
         request: &Request<'_>,
         names: &[NameRef<'_>],
         now: Now,
-        (until, tell): (Option<Ms>, Tell),
+        (until, place): (Option<Ms>, Option<Place>),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let mode = request.terms.mode;
         let group = self.waits.fair_group(request.terms.owner, mode);
         let names = self.queues.join(names, ticket, (mode, group));
         let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), tell);
-        self.places.tie(ticket, &waiter);
+        let waiter = Waiter::new(request, print, names, (until, now), Tell::new(place, ticket));
         self.classes.count_joined(&waiter.names, ticket);
         self.waits.insert(ticket, waiter);
         ticket
@@ -115,34 +114,15 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
-        (until, tell): (Option<Ms>, Tell),
+        (until, place): (Option<Ms>, Option<Place>),
         now: Now,
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let names = names.iter().map(|name| name.keep()).collect();
         let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), tell).granted();
-        self.places.tie(ticket, &waiter);
-        self.waits.insert(ticket, waiter);
+        let waiter = Waiter::new(request, print, names, (until, now), Tell::new(place, ticket));
+        self.waits.insert(ticket, Waiter { state: State::Pending(0), ..waiter });
         ticket
-    }
-
-    /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
-    /// the client that is to be blocked until then, if one is.
-    pub fn take_over(
-        &mut self,
-        ticket: Ticket,
-        request: &Request<'_>,
-        tell: (Option<Ms>, Tell),
-    ) -> Ticket {
-        if let Some(waiter) = self.waits.get(ticket) {
-            self.places.untie(ticket, waiter);
-        }
-        let handle = self.waits.take_over(ticket, request, tell);
-        if let Some(waiter) = self.waits.get(ticket) {
-            self.places.tie(ticket, waiter);
-        }
-        handle
     }
 
     /// Gives a request this outcome, and takes it out of its queues. Returns the locks in whose queues another waiter is
@@ -163,7 +143,8 @@ impl Waiting {
         self.queues.settle_later(moved_up);
         if let Some(waiter) = self.waits.get(ticket) {
             let names = self.queues.join_asleep(&waiter.names, ticket);
-            self.waits.set_names(ticket, names);
+            // Its own may be copies: these are those of its queues.
+            self.waits.change(ticket, |waiter| waiter.names = names);
         }
     }
 
@@ -181,7 +162,6 @@ impl Waiting {
     /// Removes a request altogether. Returns it, and the locks in whose queues another waiter is the first now.
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
-        self.places.untie(ticket, &waiter);
         if waiter.state == State::Waiting {
             self.classes.count_left(&waiter.names, ticket);
         }
@@ -210,31 +190,16 @@ impl Waiting {
 
     /// So many replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
     pub fn acknowledge_claim(&mut self, ticket: Ticket, replicas: u8, until: Ms) {
-        self.waits.acknowledge(ticket, replicas);
+        self.waits.change(ticket, |waiter| waiter.acknowledged = replicas);
         self.begin_claim(ticket, until);
     }
 
     /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
     /// owner.
     pub fn begin_claim(&mut self, ticket: Ticket, ends: Ms) {
-        if let Some(place) = self.waits.place_mut(ticket) {
-            self.places.claim_by(ticket, place, ends);
-            self.places.notify(ticket, place);
-        }
-    }
-
-    /// Gives the owner of a granted place until this time to claim it: what follows from its not being claimed
-    /// can't be written now.
-    pub fn postpone_claim(&mut self, ticket: Ticket, again: Ms) {
-        if let Some(place) = self.waits.place_mut(ticket) {
-            self.places.claim_by(ticket, place, again);
-        }
-    }
-
-    /// The grant of this place has been claimed, or has ended without that.
-    pub fn end_claim(&mut self, ticket: Ticket) {
+        self.waits.claim_by(ticket, ends);
         if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
-            self.places.end_claim(ticket, place);
+            self.places.notify(ticket, place);
         }
     }
 

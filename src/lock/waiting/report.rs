@@ -62,13 +62,13 @@ impl Waiting {
                     mode: waiter.mode,
                     waited: now.ms().saturating_sub(waiter.since.ms()),
                     client: waiter.client,
-                    place: waiter.lease().map(|(_, until)| PlaceInQueue {
+                    place: waiter.place().map(|_| PlaceInQueue {
                         place: if asleep || queue.fair().is_some() {
                             queue.before(ticket).saturating_add(1)
                         } else {
                             position
                         },
-                        lease: until.saturating_sub(now.ms()),
+                        lease: waiter.ends.saturating_sub(now.ms()),
                         asleep,
                     }),
                 }
@@ -92,15 +92,14 @@ impl Waiting {
 
     /// How much is remembered of requests.
     pub fn remembered(&self) -> Remembered {
-        let [waiters, times_up] = self.waits.counts();
+        let [waiters, times] = self.waits.counts();
         let [alarms, noted] = self.queues.counts();
-        let [claims, work] = self.places.counts();
-        let work = work.saturating_add(self.pending.len());
+        let work = self.places.work().saturating_add(self.pending.len());
         Remembered {
             queues: self.queues.len(),
             waiters,
             owners: self.waits.count_owned(),
-            alarms: times_up.saturating_add(alarms).saturating_add(claims),
+            alarms: times.saturating_add(alarms),
             tasks: noted.saturating_add(work),
             ..Remembered::default()
         }

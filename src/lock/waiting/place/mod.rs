@@ -13,24 +13,18 @@
 //! another mode; when its user loses the right to the locks; when the connection that it is tied to closes;
 //! when the server becomes a replica or is drained; when its slot leaves, if the server says so.
 
-mod claim;
 pub mod end;
 mod kept;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::lock::waiting::place::end::Endings;
-use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Asker, Lease, Ms, Notify, Ticket};
 
 /// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::waits::waiter::Waiter)s.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// Grants that are not claimed yet, by when each has to be.
-    claims: BTreeSet<(Ms, Ticket)>,
-    /// Places that end with a connection, by that connection.
-    sessions: BTreeSet<(u64, Ticket)>,
     /// Notifications that are to be published.
     messages: VecDeque<Notice>,
     endings: VecDeque<Endings>,
@@ -118,20 +112,9 @@ impl Places {
         !self.messages.is_empty() || !self.endings.is_empty()
     }
 
-    /// How many times are set, and how many pieces of work are to be done.
-    pub fn counts(&self) -> [usize; 2] {
-        [self.claims.len(), self.messages.len().saturating_add(self.endings.len())]
-    }
-
-    /// Ties this request to the connection that it ends with, if it is a place that does.
-    pub fn tie(&mut self, ticket: Ticket, waiter: &Waiter) {
-        if waiter.session && waiter.place().is_some() {
-            self.sessions.insert((waiter.client, ticket));
-        }
-    }
-
-    pub fn untie(&mut self, ticket: Ticket, waiter: &Waiter) {
-        self.sessions.remove(&(waiter.client, ticket));
+    /// How many pieces of work are to be done.
+    pub fn work(&self) -> usize {
+        self.messages.len().saturating_add(self.endings.len())
     }
 
     /// Notifies the owner of this place, if it wants that, that it is its turn.

@@ -69,8 +69,8 @@ impl Waits {
     pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
         let may_be = |one: &Waiter| match one.tell {
             Tell::Place(_) => true,
-            Tell::Client(Reply::Due) if one.state.is_grant() => true,
-            Tell::Client(_) => one.state == State::Waiting,
+            Tell::Client { reply: Reply::Due, .. } if one.state.is_grant() => true,
+            Tell::Client { .. } => one.state == State::Waiting,
         };
         self.of(owner, may_be).collect()
     }
