@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
         let needs = !request.is_over && !has;
         let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
         let mut stand = Stand { ticket, request: from, room, fair: None };
-        let fair = queue.fair().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
+        let fair = queue.fair.as_ref().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
         if let Some((fair, group)) = fair {
             let mut most = u64::MAX;
             for one in fair.of(group).take_while(|one| one.ticket <= ticket) {
@@ -172,7 +172,7 @@ impl<'a> Graph<'a> {
         let to_earlier = Edge { from, lock: at, next: Claim::ComesFirst, is_certain };
         let is_certain = is_certain && room == 1;
         let to_holder = Edge { from, lock: at, next: Claim::Holds, is_certain };
-        let asks = queue.fair().and_then(|fair| fair.group_of(self.asks));
+        let asks = queue.fair.as_ref().and_then(|fair| fair.group_of(self.asks));
         let is_mate = |group| fair.is_some_and(|(_, own)| own == group);
         let is_behind = lock.is_asked_for && self.asks < ticket && asks.is_none_or(is_mate);
         lock.before = ticket.max(lock.before);
@@ -222,7 +222,7 @@ impl<'a> Graph<'a> {
         let Some((_, lock)) = self.locks.get_index(edge.lock) else {
             return Ok(());
         };
-        let groups = lock.queue.fair().map(|_| &self.scene.waiting.waits);
+        let groups = lock.queue.fair.as_ref().map(|_| &self.scene.waiting.waits);
         let (mut holders, mut stuck_of) = (Vec::new(), BTreeMap::<Group, u64>::new());
         for wait in self.scene.waits_of_holders(lock, steps)? {
             if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {
@@ -289,7 +289,7 @@ impl<'a> Lock<'a> {
             is_shared,
             is_asked_for: queue.contains(asks),
             before: Ticket::MIN,
-            several: queue.several().iter().peekable(),
+            several: queue.several.iter().peekable(),
             holders: None,
             is_held_by_asker: false,
             stuck: 0,

@@ -132,11 +132,11 @@ impl<'l> Acquire<'l, '_> {
         }
         for &name in self.names {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
+            let queues = &mut self.locks.waiting.queues;
             if let Some(own) = self.own
-                && let Some(queue) = self.locks.waiting.queues.get_mut(name)
-                && queue.contains(own)
+                && queues.get(name).is_some_and(|queue| queue.contains(own))
             {
-                queue.touch();
+                queues.touch(name);
             }
             // The hold may end at another time than the queue's alarm is set for.
             self.locks.settle_queue(self.turn, name);

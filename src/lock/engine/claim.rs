@@ -15,7 +15,7 @@ use crate::lock::words::{Hold, Name, NameRef, Ticket};
 impl Locks {
     /// Does what is due for places, except that leases end with the time limits of other waiters.
     pub(super) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
-        if !self.waiting.waits.has_places() && !self.waiting.places.have_work() {
+        if !self.waiting.waits.has_places() && self.waiting.places.work() == 0 {
             return;
         }
         while let Some(ticket) = self.waiting.take_ending(&mut turn.budget) {

@@ -142,7 +142,7 @@ impl Outcomes<'_> {
     /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
     pub fn send_some_away(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
-            && let Some(ticket) = self.waiting.next_to_send_away()
+            && let Some(ticket) = self.waiting.waits.next_to_send_away()
         {
             budget.draw(self.waiting.waits.reply_cost(ticket));
             self.end_wait(ticket, State::SentAway);

@@ -9,7 +9,6 @@ use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 
@@ -154,10 +153,8 @@ impl Settling<'_, '_> {
                 left = Served::Refused;
             }
         }
-        if left != Served::Blocked
-            && let Some(queue) = self.locks.waiting.queues.get_mut(self.name)
-        {
-            queue.touch();
+        if left != Served::Blocked {
+            self.locks.waiting.queues.touch(self.name);
         }
         left
     }
@@ -208,7 +205,7 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.get(other).and_then(Queue::fair).is_some() {
+        if self.locks.waiting.queues.fair(other).is_some() {
             self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());

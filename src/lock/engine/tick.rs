@@ -26,7 +26,9 @@ enum Due {
 impl Locks {
     /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_idle()
+        self.waiting.waits.is_empty()
+            && !self.waiting.queues.has_noted()
+            && self.waiting.places.work() == 0
             && self.outbox.is_empty()
             && self.offers.returns.is_empty()
             && self.offers.unconfirmed.is_empty()
@@ -38,7 +40,7 @@ impl Locks {
     fn has_backlog(&self) -> bool {
         self.holds.have_to_clean_up()
             || !self.offers.closed.is_empty()
-            || self.waiting.next_to_send_away().is_some()
+            || self.waiting.waits.next_to_send_away().is_some()
     }
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
@@ -48,8 +50,7 @@ impl Locks {
             || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
-            || self.waiting.pending.have_work()
-            || self.waiting.places.have_work()
+            || self.waiting.places.work() > 0
         {
             return Some(0);
         }

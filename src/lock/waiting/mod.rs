@@ -21,6 +21,7 @@ use std::rc::Rc;
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::pending::PendingGrants;
 use crate::lock::waiting::place::{Place, Places};
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
@@ -100,7 +101,9 @@ impl Waiting {
         let ticket = self.waits.draw_ticket();
         let mode = request.terms.mode;
         let group = self.waits.fair_group(request.terms.owner, mode);
-        let names = self.queues.join(names, ticket, (mode, group));
+        let is_alone = names.len() == 1;
+        let join = |queue: &mut Queue| queue.join(ticket, (mode, group), is_alone);
+        let names = self.queues.join(names.iter().copied(), join);
         let print = self.waits.print_of(request.terms.owner);
         let waiter = Waiter::new(request, print, names, (until, now), Tell::new(place, ticket));
         self.classes.count_joined(&waiter.names, ticket);
@@ -142,19 +145,22 @@ impl Waiting {
         let moved_up = self.decide(ticket, State::Asleep);
         self.queues.settle_later(moved_up);
         if let Some(waiter) = self.waits.get(ticket) {
-            let names = self.queues.join_asleep(&waiter.names, ticket);
+            let join = |queue: &mut Queue| _ = queue.asleep.insert(ticket);
+            let names = self.queues.join(waiter.names.iter().map(Name::borrow), join);
             // Its own may be copies: these are those of its queues.
             self.waits.change(ticket, |waiter| waiter.names = names);
         }
     }
 
-    /// Wakes a place that sleeps: it is in its queues again, in order of its ticket.
+    /// Wakes a place that sleeps: it is in its queues again, in order of its ticket, and they are settled in the next tick.
     pub fn wake(&mut self, ticket: Ticket) {
         if let Some((_, names)) = self.waits.set_state(ticket, State::Waiting)
             && let Some(waiter) = self.waits.get(ticket)
         {
-            let group = self.waits.fair_group(&waiter.owner, waiter.mode);
-            self.queues.wake(&names, ticket, (waiter.mode, group));
+            let how = (waiter.mode, self.waits.fair_group(&waiter.owner, waiter.mode));
+            let join = |queue: &mut Queue| queue.join(ticket, how, names.len() == 1);
+            self.queues.join(names.iter().map(Name::borrow), join);
+            names.iter().for_each(|name| self.queues.note(name.clone()));
             self.classes.count_joined(&names, ticket);
         }
     }
@@ -178,7 +184,7 @@ impl Waiting {
             return false;
         };
         // A grant is a turn of its group, which comes after all that has been before.
-        let is_turn = is_granted && queue.fair().is_some();
+        let is_turn = is_granted && queue.fair.is_some();
         let was_first = queue.leave(ticket, is_turn.then(|| self.waits.draw_ticket()));
         // A waiter that is to be sent away is granted nothing.
         let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
@@ -222,16 +228,6 @@ impl Waiting {
     pub fn empty_handed(&self, handle: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waits.get(self.waits.wait_of_client(handle)?)?;
         waiter.names.first().filter(|_| waiter.is_empty_handed()).map(|name| Rc::clone(&name.key))
-    }
-
-    /// Are there no requests, and is nothing to be settled or published?
-    pub fn is_idle(&self) -> bool {
-        self.waits.is_empty() && !self.queues.has_noted() && !self.places.have_work()
-    }
-
-    /// Is any waiter still to be sent away?
-    pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.waits.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
     }
 
     /// Counts by these patterns of keys from now on.

@@ -186,20 +186,16 @@ impl PendingGrants {
         self.due.extend(self.all.keys());
     }
 
-    /// Is any to be looked at?
-    pub fn have_work(&self) -> bool {
-        !self.due.is_empty()
-    }
-
     /// Has any yet to be given its offset?
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.has_unsent
     }
 
-    /// When the next is to be taken back.
+    /// When the next is to be looked at.
     pub fn next_look(&self) -> Option<Ms> {
-        self.deadlines.first().map(|&(at, _)| at)
+        let deadline = self.deadlines.first().map(|&(at, _)| at);
+        if self.due.is_empty() { deadline } else { Some(0) }
     }
 
     /// The next that is to be looked at now.

@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use crate::lock::stats::Remembered;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::fair::Turn;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket, group_of};
@@ -52,7 +51,7 @@ impl Waiting {
             return (Vec::new(), 0);
         };
         // Those that sleep come last.
-        let all = queue.iter().chain(queue.asleep().iter().copied());
+        let all = queue.iter().chain(queue.asleep.iter().copied());
         let waiters = (all.take(most).zip(1..))
             .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
             .map(|(ticket, position, waiter)| {
@@ -63,7 +62,7 @@ impl Waiting {
                     waited: now.ms().saturating_sub(waiter.since.ms()),
                     client: waiter.client,
                     place: waiter.place().map(|_| PlaceInQueue {
-                        place: if asleep || queue.fair().is_some() {
+                        place: if asleep || queue.fair.is_some() {
                             queue.before(ticket).saturating_add(1)
                         } else {
                             position
@@ -74,12 +73,12 @@ impl Waiting {
                 }
             })
             .collect();
-        (waiters, queue.len().saturating_add(queue.asleep().len()))
+        (waiters, queue.len().saturating_add(queue.asleep.len()))
     }
 
     /// The first groups that wait for this lock with FAIR, in the order of their turns.
     pub fn report_groups(&self, name: NameRef<'_>, most: usize) -> Vec<WaitingGroup> {
-        let fair = self.queues.get(name).and_then(Queue::fair);
+        let fair = self.queues.fair(name);
         let groups = fair.map_or_else(Vec::new, |fair| fair.groups(most));
         let next = groups.iter().position(Turn::has_room);
         let described = groups.into_iter().enumerate().filter_map(|(at, turn)| {

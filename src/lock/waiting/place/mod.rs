@@ -107,12 +107,7 @@ impl Place {
 }
 
 impl Places {
-    /// Is there anything to do for places that waits for no time to come?
-    pub fn have_work(&self) -> bool {
-        !self.messages.is_empty() || !self.endings.is_empty()
-    }
-
-    /// How many pieces of work are to be done.
+    /// How many pieces of work there are for places that wait for no time to come.
     pub fn work(&self) -> usize {
         self.messages.len().saturating_add(self.endings.len())
     }

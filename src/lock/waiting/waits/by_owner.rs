@@ -31,7 +31,7 @@ impl Waits {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
         let print = self.print_of(owner);
         let its = self.by_owner.from((print, Ticket::MIN));
-        let its = its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket);
+        let its = its.take_while(move |&&(of, _)| of == print).map(|&(_, ticket)| ticket);
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
     }
 
@@ -78,7 +78,7 @@ impl Waits {
     /// All requests and places for locks of this database that have not ended.
     pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
         let all = self.by_owner.iter();
-        let all = all.filter_map(|(_, ticket)| Some((ticket, self.get(ticket)?)));
+        let all = all.filter_map(|&(_, ticket)| Some((ticket, self.get(ticket)?)));
         all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
     }
 

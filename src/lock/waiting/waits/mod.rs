@@ -245,13 +245,13 @@ impl Waits {
 
     /// The first place from this ticket on.
     pub fn next_place(&self, from: Ticket) -> Option<Ticket> {
-        self.lists.places.from(from).next()
+        self.lists.places.from(from).next().copied()
     }
 
     /// A place that is tied to this connection.
     pub fn tied_to(&self, client: u64) -> Option<Ticket> {
         let tied = self.lists.sessions.from((client, Ticket::MIN)).next();
-        tied.filter(|&(of, _)| of == client).map(|(_, ticket)| ticket)
+        tied.filter(|&&(of, _)| of == client).map(|&(_, ticket)| ticket)
     }
 
     /// The place that has to claim its grant next, and by when.
@@ -287,6 +287,11 @@ impl Waits {
         self.lists.times_up.first()
     }
 
+    /// A waiter with a blocked client that is still to be sent away.
+    pub fn next_to_send_away(&self) -> Option<Ticket> {
+        self.first_client().filter(|&ticket| self.is_to_send_away(ticket))
+    }
+
     /// The request with a blocked client that has waited longest.
     pub fn first_client(&self) -> Option<Ticket> {
         self.lists.clients.first()
@@ -308,7 +313,7 @@ impl Waits {
 
     /// Prints all parts, to be compared.
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        let sent_away = self.lists.clients.iter().filter(|&one| self.is_to_send_away(one));
+        let sent_away = self.lists.clients.iter().filter(|&&one| self.is_to_send_away(one));
         write!(to, "{:?}{:?}{:?}", self.all, self.lists, sent_away.count())?;
         write!(to, "{:?}", self.clients)?;
         write!(to, "{:?}{:?}", self.by_owner, self.denials)
