@@ -18,7 +18,7 @@ use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Group, Mode, Name, Ticket};
+use crate::lock::words::{Group, Hold, Mode, Name, Ticket};
 
 /// So many requests that have been reached before are passed in one step.
 const FEW: usize = 8;
@@ -146,7 +146,11 @@ impl<'a> Graph<'a> {
             None => self.scene.has(request.waiter, lock),
         };
         let needs = !request.is_over && !has;
-        let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
+        let room = match lock.is_shared {
+            _ if !needs => 0,
+            true => request.waiter.mode.room(self.scene.max_sharers),
+            false => 1,
+        };
         let mut stand = Stand { ticket, request: from, room, fair: None };
         let fair = queue.fair.as_ref().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
         if let Some((fair, group)) = fair {
@@ -206,9 +210,26 @@ impl<'a> Graph<'a> {
             let lock = match entry {
                 Entry::Occupied(lock) => lock.into_mut(),
                 Entry::Vacant(entry) => {
-                    let Some(queue) = self.scene.queue(name) else { continue };
+                    let Some(queue) = self.scene.waiting.queues.get(name.borrow()) else {
+                        continue;
+                    };
                     steps.write(2)?;
-                    entry.insert(Lock::new(name, queue, self.scene.held(name), self.asks))
+                    let held = self.scene.holds.held(name.borrow());
+                    entry.insert(Lock {
+                        name,
+                        queue,
+                        held: held.map_or(0, |(_, count)| count),
+                        is_shared: held.is_some_and(|(hold, _)| hold == Hold::Shared),
+                        is_asked_for: queue.contains(self.asks),
+                        before: Ticket::MIN,
+                        several: queue.several.iter().peekable(),
+                        holders: None,
+                        is_held_by_asker: false,
+                        stuck: 0,
+                        stuck_of: BTreeMap::new(),
+                        stands: Vec::new(),
+                        first: 0,
+                    })
                 }
             };
             *is_over |=
@@ -272,30 +293,5 @@ impl<'a> Request<'a> {
     pub fn new(waiter: &'a Waiter) -> Self {
         let (locks, holds) = (Vec::new(), Vec::new());
         Self { waiter, by: None, locks, holds, unmet: 0, is_over: false, is_out: false }
-    }
-}
-
-impl<'a> Lock<'a> {
-    fn new(
-        name: &'a Name,
-        queue: &'a Queue,
-        (held, is_shared): (usize, bool),
-        asks: Ticket,
-    ) -> Self {
-        Self {
-            name,
-            queue,
-            held,
-            is_shared,
-            is_asked_for: queue.contains(asks),
-            before: Ticket::MIN,
-            several: queue.several.iter().peekable(),
-            holders: None,
-            is_held_by_asker: false,
-            stuck: 0,
-            stuck_of: BTreeMap::new(),
-            stands: Vec::new(),
-            first: 0,
-        }
     }
 }

@@ -14,9 +14,9 @@
 //!    there is none it only waits behind one of others, which another client's write may have made, and which a ttl
 //!    will end.
 //!
-//! All of this takes so many [`Steps`] at most, and all searches together have an [allowance](steps::Allowance). A
-//! request whose search would be longer is refused, because it can't be told whether its wait would end. To a search
-//! an owner is another one in each database, since it may wait in each.
+//! All of this takes so many [`Steps`] at most, and so do all searches together in some time. A request whose search
+//! would be longer is refused, because it can't be told whether its wait would end. To a search an owner is another
+//! one in each database, since it may wait in each.
 
 pub mod found;
 mod graph;

@@ -40,7 +40,7 @@ impl<'l> Outcomes<'l> {
         Some(match waiter.state {
             State::NoReplicas(wanted) => WaitOutcome::NoReplicas(wanted),
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
-            State::Denied => WaitOutcome::Denied(waiting.waits.denial(ticket).unwrap_or_default()),
+            State::Denied => WaitOutcome::Denied(waiter.error().unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::NoUpgrade => WaitOutcome::NoUpgrade,
             State::Waiting

@@ -290,10 +290,7 @@ impl Settling<'_, '_> {
         let Some(denial) = waits.get(ticket).and_then(|one| one.denial(self.turn)) else {
             return false;
         };
-        // No reply is sent to the owner of a place.
-        if !waits.is_place(ticket) {
-            waits.deny(ticket, denial);
-        }
+        waits.deny(ticket, denial);
         self.conclude(ticket, State::Denied);
         true
     }
@@ -324,7 +321,7 @@ impl Settling<'_, '_> {
         }
         self.conclude(ticket, State::Granted(fence));
         let until = self.turn.now.plus(terms.ttl);
-        self.locks.waiting.begin_claim(ticket, until);
+        self.locks.waiting.begin_claim(ticket, 0, until);
     }
 
     /// Concludes a waiter with this outcome, and has its other queues settled next.

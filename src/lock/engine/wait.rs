@@ -85,13 +85,11 @@ impl Locks {
         let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
-            let mut steps = self.searches.begin(turn.now);
+            self.searches.begin(turn.now);
             let (max_sharers, now) = (self.limits.max_sharers, turn.now);
             let (waiting, holds) = (&self.waiting, &self.holds);
             let scene = Snapshot { waiting, holds, without, max_sharers, now };
-            let found = scene.deadlock_of(ticket, &mut steps);
-            self.searches.end(&steps);
-            let found = found?;
+            let found = scene.deadlock_of(ticket, &mut self.searches)?;
             let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
                 return Ok(found);
             };

@@ -10,7 +10,7 @@ use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
 use super::simulated::{Plea, SECRET};
 use crate::lock::deadlock::found::{Claim, Deadlock};
-use crate::lock::deadlock::steps::{Allowance, TooLong};
+use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::deadlock::{Holders, Snapshot};
 use crate::lock::waiting::Waiting;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Terms, Ticket};
@@ -70,7 +70,7 @@ impl Graph {
     fn search(&self, asks: Ticket, max_sharers: u64) -> (Result<Option<Deadlock>, TooLong>, usize) {
         let scene =
             Snapshot { waiting: &self.0, holds: &self.1, without: None, max_sharers, now: NOW };
-        let mut steps = Allowance::new().begin(NOW);
+        let mut steps = Steps::new();
         let found = scene.deadlock_of(asks, &mut steps);
         (found, steps.taken())
     }

@@ -194,21 +194,6 @@ impl Waiting {
         was_first && next.is_some()
     }
 
-    /// So many replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
-    pub fn acknowledge_claim(&mut self, ticket: Ticket, replicas: u8, until: Ms) {
-        self.waits.change(ticket, |waiter| waiter.acknowledged = replicas);
-        self.begin_claim(ticket, until);
-    }
-
-    /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
-    /// owner.
-    pub fn begin_claim(&mut self, ticket: Ticket, ends: Ms) {
-        self.waits.claim_by(ticket, ends);
-        if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
-            self.places.notify(ticket, place);
-        }
-    }
-
     /// What comes of a request that waits now, for a client with this handle or as a place.
     pub fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
         match self.waits.get(ticket).filter(|waiter| waiter.place().is_some()) {

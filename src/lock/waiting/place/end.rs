@@ -8,7 +8,7 @@ use crate::lock::slot;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::{Message, Notice};
 use crate::lock::waiting::waits::waiter::{Tell, Waiter};
-use crate::lock::words::{Now, Slots, Ticket};
+use crate::lock::words::{Ms, Now, Slots, Ticket};
 
 /// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;
@@ -38,6 +38,17 @@ impl Ending {
 pub struct Endings(RangeInclusive<Ticket>, Ending);
 
 impl Waiting {
+    /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
+    /// owner, if that wants it. So many replicas have acknowledged the grant.
+    pub fn begin_claim(&mut self, ticket: Ticket, replicas: u8, ends: Ms) {
+        if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
+            let notice = place.notify.as_ref().map(|_| Notice::Granted(ticket));
+            self.places.messages.extend(notice);
+            self.waits.change(ticket, |waiter| waiter.acknowledged = replicas);
+            self.waits.claim_by(ticket, ends);
+        }
+    }
+
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
     /// skipped.
     pub fn take_message(&mut self) -> Option<Message> {

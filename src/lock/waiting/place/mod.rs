@@ -112,14 +112,7 @@ impl Places {
         self.messages.len().saturating_add(self.endings.len())
     }
 
-    /// Notifies the owner of this place, if it wants that, that it is its turn.
-    pub fn notify(&mut self, ticket: Ticket, place: &Place) {
-        if place.notify.is_some() {
-            self.messages.push_back(Notice::Granted(ticket));
-        }
-    }
-
-    /// The same, that the place is lost.
+    /// Notifies the owner of this place, if it wants that, that the place is lost.
     pub fn notify_lost(&mut self, place: &Place) {
         let message = place.message(None);
         self.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));

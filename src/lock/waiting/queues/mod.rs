@@ -115,17 +115,6 @@ impl Queues {
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 
-    /// Would a new request, of this group or without FAIR, come first for this lock, if its owner did not wait by `own`?
-    #[inline]
-    pub fn would_come_first(
-        &self,
-        name: NameRef<'_>,
-        group: Option<Group>,
-        own: Option<Ticket>,
-    ) -> bool {
-        self.get(name).is_none_or(|queue| queue.in_the_way(group, own).is_none())
-    }
-
     /// How many alarms are set, and how many locks are to be settled in the next ticks.
     pub fn counts(&self) -> [usize; 2] {
         [self.alarms.len(), self.noted.len().saturating_add(self.unseen)]

@@ -23,8 +23,6 @@ pub struct Waits {
     lists: Lists,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
-    /// The server's error for waiters whose users have lost the right to the locks, until the client gets it.
-    denials: BTreeMap<Ticket, Rc<str>>,
     clients: BTreeMap<Ticket, Client>,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
@@ -96,7 +94,6 @@ impl Waits {
             all: Order::default(),
             lists: Lists::default(),
             by_owner: Order::default(),
-            denials: BTreeMap::new(),
             clients: BTreeMap::new(),
             sent_away_to: 0,
             last_ticket: 0,
@@ -175,7 +172,6 @@ impl Waits {
         let (_, waiter) = self.all.remove(ticket)?;
         self.lists.list(ticket, &waiter, false);
         self.by_owner.remove((waiter.print, ticket));
-        self.denials.remove(&ticket);
         self.forget_client_of(&waiter);
         Some(*waiter)
     }
@@ -187,13 +183,11 @@ impl Waits {
         }
     }
 
-    /// Keeps the server's error for a waiter whose user has lost the right to its locks.
-    pub fn deny(&mut self, ticket: Ticket, denial: Rc<str>) {
-        self.denials.insert(ticket, denial);
-    }
-
-    pub fn denial(&self, ticket: Ticket) -> Option<&str> {
-        self.denials.get(&ticket).map(|denial| &**denial)
+    /// Keeps the server's error for a client whose user has lost the right to its locks.
+    pub fn deny(&mut self, ticket: Ticket, error: Rc<str>) {
+        if let Some(Tell::Client { denial, .. }) = self.get_mut(ticket).map(|one| &mut one.tell) {
+            *denial = Some(error);
+        }
     }
 
     /// The server takes the reply to this waiter's client. Returns whether it has not yet.
@@ -316,6 +310,6 @@ impl Waits {
         let sent_away = self.lists.clients.iter().filter(|&&one| self.is_to_send_away(one));
         write!(to, "{:?}{:?}{:?}", self.all, self.lists, sent_away.count())?;
         write!(to, "{:?}", self.clients)?;
-        write!(to, "{:?}{:?}", self.by_owner, self.denials)
+        write!(to, "{:?}", self.by_owner)
     }
 }

@@ -64,7 +64,8 @@ pub struct Waiter {
 #[derive(Debug)]
 pub enum Tell {
     /// To the client that is blocked, which the shell knows by this handle: by its reply.
-    Client { handle: Ticket, reply: Reply },
+    /// The server's error, if its user has lost the right to the locks, is a part of that.
+    Client { handle: Ticket, reply: Reply, denial: Option<Rc<str>> },
     /// To the owner of this place in the queue, when it retries.
     Place(Place),
 }
@@ -72,7 +73,8 @@ pub enum Tell {
 impl Tell {
     /// To the owner of a place, or else to the blocked client with this handle.
     pub fn new(place: Option<Place>, handle: Ticket) -> Self {
-        place.map_or(Self::Client { handle, reply: Reply::Due }, Self::Place)
+        let (reply, denial) = (Reply::Due, None);
+        place.map_or(Self::Client { handle, reply, denial }, Self::Place)
     }
 }
 
@@ -133,6 +135,14 @@ impl Waiter {
     pub fn client_handle(&self) -> Option<Ticket> {
         match self.tell {
             Tell::Client { handle, .. } => Some(handle),
+            Tell::Place(_) => None,
+        }
+    }
+
+    /// The server's error that its client gets, if it was denied.
+    pub fn error(&self) -> Option<&str> {
+        match &self.tell {
+            Tell::Client { denial, .. } => denial.as_deref(),
             Tell::Place(_) => None,
         }
     }
