@@ -62,11 +62,11 @@ impl<'l> Outcomes<'l> {
 
     /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
-        let ticket = self.waiting.waits.wait_of_client(handle);
-        let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
-        let is_decided = |state| !matches!(state, State::Waiting | State::Pending(_));
-        let decided = waiter.is_some_and(|waiter| is_decided(waiter.state))
-            || self.waiting.waits.is_replaced(handle);
+        let waits = &self.waiting.waits;
+        let decided = match waits.wait_of_client(handle).and_then(|ticket| waits.get(ticket)) {
+            Some(waiter) => !matches!(waiter.state, State::Waiting | State::Pending(_)),
+            None => waits.is_replaced(handle),
+        };
         if decided {
             self.outbox.to_reply.push(handle);
         }

@@ -27,10 +27,11 @@ impl Acquire<'_, '_> {
         let Locks { waiting, limits, .. } = &mut *self.locks;
         waiting.check_room(names, &mut shut, self.request, own, limits)?;
         let tell = self.tell();
-        let ticket = self.locks.waiting.enroll(self.request, names, self.turn.now, tell);
+        let ticket = self.locks.waiting.enroll(self.request, names, tell, self.turn.now);
         for &name in names {
             // Other queues have been settled in this turn, but may not have been fair.
-            if self.locks.waiting.queues.len_of(name, None) == 1 || self.group.is_some() {
+            let queue = self.locks.waiting.queues.get(name);
+            if queue.is_some_and(|queue| queue.len() == 1) || self.group.is_some() {
                 self.locks.settling(self.turn, name).refresh_holders();
             }
         }

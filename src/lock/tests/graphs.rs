@@ -49,7 +49,7 @@ impl Graph {
         let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };
-        self.0.enroll(&request, &names, NOW, (until, None))
+        self.0.enroll(&request, &names, (until, None), NOW)
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {

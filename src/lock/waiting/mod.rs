@@ -2,10 +2,10 @@
 //!
 //! | part | what it keeps |
 //! |---|---|
-//! | [`Waits`] | the requests: by ticket, by owner, by time |
+//! | [`Waits`] | the requests: by ticket, by owner, by time, by client |
 //! | [`Queues`] | in which order they wait for each lock, and when it is to be looked at again |
 //! | [`PendingGrants`] | which grants replicas have yet to acknowledge |
-//! | [`Places`] | what is kept of places beside that: claims, messages, since when their owners can ask |
+//! | [`Places`] | the messages to owners of places, which of these are to end, and since when their owners can ask |
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
@@ -24,7 +24,7 @@ use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
-use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{
     Acquired, Group, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
 };
@@ -66,8 +66,12 @@ impl Waiting {
         // The wait that is given up stands in the same queues.
         let before = |name: NameRef<'_>, group: Option<Group>| {
             let is_counted = given_up.is_some_and(|own| group.is_none() || own.mode.is_fair());
-            let before = self.queues.len_of(name, group).saturating_sub(is_counted.into());
-            u64::try_from(before).unwrap_or(u64::MAX)
+            let (queue, fair) = (self.queues.get(name), self.queues.fair(name));
+            let before = match group {
+                None => queue.map_or(0, Queue::len),
+                Some(group) => fair.map_or(0, |fair| fair.count_of(group, Ticket::MAX)),
+            };
+            u64::try_from(before.saturating_sub(is_counted.into())).unwrap_or(u64::MAX)
         };
         let group = self.waits.fair_group(request.terms.owner, request.terms.mode);
         if let Some(most) = request.max_queue
@@ -95,8 +99,8 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
+        how: (Option<Ms>, Option<Place>),
         now: Now,
-        (until, place): (Option<Ms>, Option<Place>),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let mode = request.terms.mode;
@@ -104,10 +108,8 @@ impl Waiting {
         let is_alone = names.len() == 1;
         let join = |queue: &mut Queue| queue.join(ticket, (mode, group), is_alone);
         let names = self.queues.join(names.iter().copied(), join);
-        let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), Tell::new(place, ticket));
-        self.classes.count_joined(&waiter.names, ticket);
-        self.waits.insert(ticket, waiter);
+        self.classes.count_joined(&names, ticket);
+        self.waits.insert(ticket, request, (names, State::Waiting), how, now);
         ticket
     }
 
@@ -117,14 +119,12 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
-        (until, place): (Option<Ms>, Option<Place>),
+        how: (Option<Ms>, Option<Place>),
         now: Now,
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let names = names.iter().map(|name| name.keep()).collect();
-        let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), Tell::new(place, ticket));
-        self.waits.insert(ticket, Waiter { state: State::Pending(0), ..waiter });
+        self.waits.insert(ticket, request, (names, State::Pending(0)), how, now);
         ticket
     }
 

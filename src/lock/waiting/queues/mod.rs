@@ -12,7 +12,7 @@ use crate::lock::hashing::NumberHasher;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::fair::Fair;
-use crate::lock::words::{Group, Ms, Name, NameRef, Ticket};
+use crate::lock::words::{Ms, Name, NameRef, Ticket};
 
 /// The queues of all locks. A lock for which no request waits has none.
 #[derive(Debug, Default)]
@@ -99,14 +99,6 @@ impl Queues {
         }
         self.unseen = self.unseen.min(self.by_name.len());
         give_back_room!(self.by_name);
-    }
-
-    /// How many stand in this queue: all, or those of this group with FAIR.
-    pub fn len_of(&self, name: NameRef<'_>, group: Option<Group>) -> usize {
-        match group {
-            None => self.get(name).map_or(0, Queue::len),
-            Some(group) => self.fair(name).map_or(0, |fair| fair.count_of(group, Ticket::MAX)),
-        }
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.

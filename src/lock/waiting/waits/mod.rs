@@ -7,10 +7,11 @@ pub mod waiter;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::lock::waiting::place::Place;
 use crate::lock::waiting::queue::order::Order;
 use crate::lock::waiting::waits::clients::Client;
 use crate::lock::waiting::waits::waiter::{FOREVER, Reply, State, Tell, Waiter};
-use crate::lock::words::{Ms, Name, Secret};
+use crate::lock::words::{Ms, Name, Now, Request, Secret};
 
 /// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
 pub type Ticket = u64;
@@ -110,7 +111,32 @@ impl Waits {
         self.last_ticket
     }
 
-    pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
+    /// Adds a request for these locks, which begins in this state and waits until then, if that is not indefinite.
+    pub(in crate::lock::waiting) fn insert(
+        &mut self,
+        ticket: Ticket,
+        request: &Request<'_>,
+        (names, state): (Rc<[Name]>, State),
+        (until, place): (Option<Ms>, Option<Place>),
+        now: Now,
+    ) {
+        let terms = &request.terms;
+        let waiter = Waiter {
+            names,
+            owner: Rc::from(terms.owner),
+            print: self.print_of(terms.owner),
+            ttl: terms.ttl,
+            mode: terms.mode,
+            ends: until.unwrap_or(FOREVER),
+            since: now,
+            client: terms.client,
+            tell: Tell::new(place, ticket),
+            state,
+            session: terms.session,
+            replicas: request.replicas,
+            acknowledged: 0,
+            shut_out_by: 0,
+        };
         self.by_owner.insert((waiter.print, ticket));
         self.lists.list(ticket, &waiter, true);
         self.all.insert((ticket, Box::new(waiter)));
@@ -126,16 +152,16 @@ impl Waits {
     }
 
     /// Changes a request, and what is listed of it.
-    pub(in crate::lock::waiting) fn change(
+    pub(in crate::lock::waiting) fn change<R>(
         &mut self,
         ticket: Ticket,
-        change: impl FnOnce(&mut Waiter),
-    ) {
-        if let Some((_, waiter)) = self.all.get_mut(ticket) {
-            self.lists.list(ticket, waiter, false);
-            change(waiter);
-            self.lists.list(ticket, waiter, true);
-        }
+        change: impl FnOnce(&mut Waiter) -> R,
+    ) -> Option<R> {
+        let (_, waiter) = self.all.get_mut(ticket)?;
+        self.lists.list(ticket, waiter, false);
+        let changed = change(waiter);
+        self.lists.list(ticket, waiter, true);
+        Some(changed)
     }
 
     /// Gives the owner of a granted place until this time to claim it.
@@ -153,13 +179,10 @@ impl Waits {
         ticket: Ticket,
         state: State,
     ) -> Option<(State, Rc<[Name]>)> {
-        let mut before = None;
         self.change(ticket, |waiter| {
-            let state = std::mem::replace(&mut waiter.state, state);
             waiter.acknowledged = 0;
-            before = Some((state, Rc::clone(&waiter.names)));
-        });
-        before
+            (std::mem::replace(&mut waiter.state, state), Rc::clone(&waiter.names))
+        })
     }
 
     /// Sets the end of this place's lease.
@@ -283,7 +306,7 @@ impl Waits {
 
     /// A waiter with a blocked client that is still to be sent away.
     pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.first_client().filter(|&ticket| self.is_to_send_away(ticket))
+        self.lists.clients.first().filter(|&ticket| self.is_to_send_away(ticket))
     }
 
     /// The request with a blocked client that has waited longest.

@@ -30,7 +30,7 @@ use std::rc::Rc;
 use crate::lock::Turn;
 use crate::lock::budget;
 use crate::lock::waiting::place::Place;
-use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Request, Ticket};
+use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -94,33 +94,6 @@ const _: () = assert!(size_of::<Waiter>() == 160, "there may be a million places
 pub const FOREVER: Ms = Ms::MAX;
 
 impl Waiter {
-    /// A waiter that begins to wait for these locks, until then if that is not indefinite.
-    pub fn new(
-        request: &Request<'_>,
-        print: u64,
-        names: Rc<[Name]>,
-        (until, since): (Option<Ms>, Now),
-        tell: Tell,
-    ) -> Self {
-        let terms = &request.terms;
-        Self {
-            names,
-            owner: Rc::from(terms.owner),
-            print,
-            ttl: terms.ttl,
-            mode: terms.mode,
-            ends: until.unwrap_or(FOREVER),
-            since,
-            client: terms.client,
-            tell,
-            state: State::Waiting,
-            session: terms.session,
-            replicas: request.replicas,
-            acknowledged: 0,
-            shut_out_by: 0,
-        }
-    }
-
     /// What makes it a place in the queue, if it is one.
     #[inline]
     pub fn place(&self) -> Option<&Place> {
