@@ -12,7 +12,7 @@ use std::iter::Peekable;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
-use crate::lock::deadlock::found::Claim;
+use crate::lock::deadlock::Claim;
 use crate::lock::deadlock::snapshot::Snapshot;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
@@ -27,7 +27,6 @@ type Indexed<T> = IndexMap<u64, T, BuildHasherDefault<NumberHasher>>;
 
 pub struct Graph<'a> {
     pub scene: Snapshot<'a>,
-    asks: Ticket,
     /// By their tickets; the one that asks is the first.
     pub requests: Indexed<Request<'a>>,
     /// By the ids of their names.
@@ -54,8 +53,6 @@ pub struct Lock<'a> {
     /// How many owners hold it, and do they share it?
     pub held: usize,
     pub is_shared: bool,
-    /// Does the one that asks stand in its queue?
-    is_asked_for: bool,
     /// All requests before this one have been reached.
     pub before: Ticket,
     /// Those for several locks that have not, in their order.
@@ -66,7 +63,7 @@ pub struct Lock<'a> {
     /// How many of them are left; for requests with FAIR, also of each group.
     pub stuck: u64,
     pub stuck_of: BTreeMap<Group, u64>,
-    /// The requests that stand in its queue, as far as they have been reached.
+    /// The requests that stand in its queue, as far as they have been reached: first of all the one that asks.
     pub stands: Vec<Stand>,
     /// The first of them that is left.
     pub first: usize,
@@ -102,14 +99,15 @@ pub struct Edge {
 }
 
 impl<'a> Graph<'a> {
-    pub fn new(scene: Snapshot<'a>, asks: Ticket) -> Self {
-        Self { scene, asks, requests: IndexMap::default(), locks: IndexMap::default() }
+    pub fn new(scene: Snapshot<'a>) -> Self {
+        Self { scene, requests: IndexMap::default(), locks: IndexMap::default() }
     }
 
-    /// Reaches all, or as many as it takes until a certain way leads back. Returns an edge that does.
-    pub fn reach_all(&mut self, steps: &mut Steps) -> Result<Option<Edge>, TooLong> {
+    /// Reaches all that this request waits for, or as many as it takes until a certain way leads back. Returns an edge
+    /// that does.
+    pub fn reach_all(&mut self, asks: Ticket, steps: &mut Steps) -> Result<Option<Edge>, TooLong> {
         let (mut back, mut from) = (None, 0);
-        self.reach(self.asks, None, steps)?;
+        self.reach(asks, None, steps)?;
         while from < self.requests.len() {
             let locks = self.locks_of(from, steps)?;
             for &lock in &locks {
@@ -166,7 +164,6 @@ impl<'a> Graph<'a> {
             }
             stand.fair = Some((group, most));
         }
-        let room = stand.room;
         lock.stands.push(stand);
         if !needs {
             return Ok(None);
@@ -174,11 +171,12 @@ impl<'a> Graph<'a> {
         request.unmet = request.unmet.saturating_add(1);
         let is_certain = request.by.is_none_or(|by| by.is_certain);
         let to_earlier = Edge { from, lock: at, next: Claim::ComesFirst, is_certain };
-        let is_certain = is_certain && room == 1;
+        let is_certain = is_certain && stand.room == 1;
         let to_holder = Edge { from, lock: at, next: Claim::Holds, is_certain };
-        let asks = queue.fair.as_ref().and_then(|fair| fair.group_of(self.asks));
-        let is_mate = |group| fair.is_some_and(|(_, own)| own == group);
-        let is_behind = lock.is_asked_for && self.asks < ticket && asks.is_none_or(is_mate);
+        let is_behind = lock
+            .stands
+            .first()
+            .is_some_and(|asks| asks.request == 0 && asks.ticket < ticket && stand.is_behind(asks));
         lock.before = ticket.max(lock.before);
         if lock.holders.is_none() {
             self.reach_holders(to_holder, steps)?;
@@ -220,7 +218,6 @@ impl<'a> Graph<'a> {
                         queue,
                         held: held.map_or(0, |(_, count)| count),
                         is_shared: held.is_some_and(|(hold, _)| hold == Hold::Shared),
-                        is_asked_for: queue.contains(self.asks),
                         before: Ticket::MIN,
                         several: queue.several.iter().peekable(),
                         holders: None,

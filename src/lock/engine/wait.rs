@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::lock::deadlock::Deadlock;
 use crate::lock::deadlock::Snapshot;
-use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::Part;

@@ -9,8 +9,8 @@ use super::interleavings::orders::search::{
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
 use super::simulated::{Plea, SECRET};
-use crate::lock::deadlock::found::{Claim, Deadlock};
 use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::deadlock::{Claim, Deadlock};
 use crate::lock::deadlock::{Holders, Snapshot};
 use crate::lock::waiting::Waiting;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Terms, Ticket};
