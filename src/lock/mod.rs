@@ -42,8 +42,8 @@ mod words;
 mod tests;
 
 #[cfg(test)]
-pub use deadlock::found::Link;
-pub use deadlock::found::{Claim, Deadlock};
+pub use deadlock::Link;
+pub use deadlock::{Claim, Deadlock};
 pub use engine::locks::Locks;
 
 pub use engine::reply::End;

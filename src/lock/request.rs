@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::lock::deadlock::found::Deadlock;
+use crate::lock::deadlock::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::words::{Fence, Mode, Ms, Name, Ticket};
 

@@ -12,13 +12,13 @@ use std::iter::Peekable;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
-use crate::lock::deadlock::found::Claim;
+use crate::lock::deadlock::Claim;
 use crate::lock::deadlock::snapshot::Snapshot;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::NumberHasher;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Group, Mode, Name, Ticket};
+use crate::lock::words::{Group, Hold, Mode, Name, Ticket};
 
 /// So many requests that have been reached before are passed in one step.
 const FEW: usize = 8;
@@ -27,7 +27,6 @@ type Indexed<T> = IndexMap<u64, T, BuildHasherDefault<NumberHasher>>;
 
 pub struct Graph<'a> {
     pub scene: Snapshot<'a>,
-    asks: Ticket,
     /// By their tickets; the one that asks is the first.
     pub requests: Indexed<Request<'a>>,
     /// By the ids of their names.
@@ -54,8 +53,6 @@ pub struct Lock<'a> {
     /// How many owners hold it, and do they share it?
     pub held: usize,
     pub is_shared: bool,
-    /// Does the one that asks stand in its queue?
-    is_asked_for: bool,
     /// All requests before this one have been reached.
     pub before: Ticket,
     /// Those for several locks that have not, in their order.
@@ -66,7 +63,7 @@ pub struct Lock<'a> {
     /// How many of them are left; for requests with FAIR, also of each group.
     pub stuck: u64,
     pub stuck_of: BTreeMap<Group, u64>,
-    /// The requests that stand in its queue, as far as they have been reached.
+    /// The requests that stand in its queue, as far as they have been reached: first of all the one that asks.
     pub stands: Vec<Stand>,
     /// The first of them that is left.
     pub first: usize,
@@ -102,14 +99,15 @@ pub struct Edge {
 }
 
 impl<'a> Graph<'a> {
-    pub fn new(scene: Snapshot<'a>, asks: Ticket) -> Self {
-        Self { scene, asks, requests: IndexMap::default(), locks: IndexMap::default() }
+    pub fn new(scene: Snapshot<'a>) -> Self {
+        Self { scene, requests: IndexMap::default(), locks: IndexMap::default() }
     }
 
-    /// Reaches all, or as many as it takes until a certain way leads back. Returns an edge that does.
-    pub fn reach_all(&mut self, steps: &mut Steps) -> Result<Option<Edge>, TooLong> {
+    /// Reaches all that this request waits for, or as many as it takes until a certain way leads back. Returns an edge
+    /// that does.
+    pub fn reach_all(&mut self, asks: Ticket, steps: &mut Steps) -> Result<Option<Edge>, TooLong> {
         let (mut back, mut from) = (None, 0);
-        self.reach(self.asks, None, steps)?;
+        self.reach(asks, None, steps)?;
         while from < self.requests.len() {
             let locks = self.locks_of(from, steps)?;
             for &lock in &locks {
@@ -146,9 +144,13 @@ impl<'a> Graph<'a> {
             None => self.scene.has(request.waiter, lock),
         };
         let needs = !request.is_over && !has;
-        let room = if needs { self.scene.room(request.waiter.mode, lock) } else { 0 };
+        let room = match lock.is_shared {
+            _ if !needs => 0,
+            true => request.waiter.mode.room(self.scene.max_sharers),
+            false => 1,
+        };
         let mut stand = Stand { ticket, request: from, room, fair: None };
-        let fair = queue.fair().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
+        let fair = queue.fair.as_ref().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
         if let Some((fair, group)) = fair {
             let mut most = u64::MAX;
             for one in fair.of(group).take_while(|one| one.ticket <= ticket) {
@@ -162,7 +164,6 @@ impl<'a> Graph<'a> {
             }
             stand.fair = Some((group, most));
         }
-        let room = stand.room;
         lock.stands.push(stand);
         if !needs {
             return Ok(None);
@@ -170,11 +171,12 @@ impl<'a> Graph<'a> {
         request.unmet = request.unmet.saturating_add(1);
         let is_certain = request.by.is_none_or(|by| by.is_certain);
         let to_earlier = Edge { from, lock: at, next: Claim::ComesFirst, is_certain };
-        let is_certain = is_certain && room == 1;
+        let is_certain = is_certain && stand.room == 1;
         let to_holder = Edge { from, lock: at, next: Claim::Holds, is_certain };
-        let asks = queue.fair().and_then(|fair| fair.group_of(self.asks));
-        let is_mate = |group| fair.is_some_and(|(_, own)| own == group);
-        let is_behind = lock.is_asked_for && self.asks < ticket && asks.is_none_or(is_mate);
+        let is_behind = lock
+            .stands
+            .first()
+            .is_some_and(|asks| asks.request == 0 && asks.ticket < ticket && stand.is_behind(asks));
         lock.before = ticket.max(lock.before);
         if lock.holders.is_none() {
             self.reach_holders(to_holder, steps)?;
@@ -206,9 +208,25 @@ impl<'a> Graph<'a> {
             let lock = match entry {
                 Entry::Occupied(lock) => lock.into_mut(),
                 Entry::Vacant(entry) => {
-                    let Some(queue) = self.scene.queue(name) else { continue };
+                    let Some(queue) = self.scene.waiting.queues.get(name.borrow()) else {
+                        continue;
+                    };
                     steps.write(2)?;
-                    entry.insert(Lock::new(name, queue, self.scene.held(name), self.asks))
+                    let held = self.scene.holds.held(name.borrow());
+                    entry.insert(Lock {
+                        name,
+                        queue,
+                        held: held.map_or(0, |(_, count)| count),
+                        is_shared: held.is_some_and(|(hold, _)| hold == Hold::Shared),
+                        before: Ticket::MIN,
+                        several: queue.several.iter().peekable(),
+                        holders: None,
+                        is_held_by_asker: false,
+                        stuck: 0,
+                        stuck_of: BTreeMap::new(),
+                        stands: Vec::new(),
+                        first: 0,
+                    })
                 }
             };
             *is_over |=
@@ -222,7 +240,7 @@ impl<'a> Graph<'a> {
         let Some((_, lock)) = self.locks.get_index(edge.lock) else {
             return Ok(());
         };
-        let groups = lock.queue.fair().map(|_| &self.scene.waiting.waits);
+        let groups = lock.queue.fair.as_ref().map(|_| &self.scene.waiting.waits);
         let (mut holders, mut stuck_of) = (Vec::new(), BTreeMap::<Group, u64>::new());
         for wait in self.scene.waits_of_holders(lock, steps)? {
             if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {
@@ -272,30 +290,5 @@ impl<'a> Request<'a> {
     pub fn new(waiter: &'a Waiter) -> Self {
         let (locks, holds) = (Vec::new(), Vec::new());
         Self { waiter, by: None, locks, holds, unmet: 0, is_over: false, is_out: false }
-    }
-}
-
-impl<'a> Lock<'a> {
-    fn new(
-        name: &'a Name,
-        queue: &'a Queue,
-        (held, is_shared): (usize, bool),
-        asks: Ticket,
-    ) -> Self {
-        Self {
-            name,
-            queue,
-            held,
-            is_shared,
-            is_asked_for: queue.contains(asks),
-            before: Ticket::MIN,
-            several: queue.several().iter().peekable(),
-            holders: None,
-            is_held_by_asker: false,
-            stuck: 0,
-            stuck_of: BTreeMap::new(),
-            stands: Vec::new(),
-            first: 0,
-        }
     }
 }

@@ -14,11 +14,10 @@
 //!    there is none it only waits behind one of others, which another client's write may have made, and which a ttl
 //!    will end.
 //!
-//! All of this takes so many [`Steps`] at most, and all searches together have an [allowance](steps::Allowance). A
-//! request whose search would be longer is refused, because it can't be told whether its wait would end. To a search
-//! an owner is another one in each database, since it may wait in each.
+//! All of this takes so many [`Steps`] at most, and so do all searches together in some time. A request whose search
+//! would be longer is refused, because it can't be told whether its wait would end. To a search an owner is another
+//! one in each database, since it may wait in each.
 
-pub mod found;
 mod graph;
 mod reduce;
 mod snapshot;
@@ -27,16 +26,41 @@ mod way;
 
 pub use snapshot::{Holders, Snapshot};
 
-use crate::lock::deadlock::found::Deadlock;
+use std::rc::Rc;
+
 use crate::lock::deadlock::graph::Graph;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::words::Ticket;
+use crate::lock::words::{Name, Ticket};
+
+/// Owners of whom each waits for the next, and the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// Each of them, beginning with the one whose request closes the deadlock.
+    pub links: Vec<Link>,
+}
+
+/// One owner in a deadlock, and how the next is in its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub owner: Rc<[u8]>,
+    pub name: Name,
+    /// How the next owner keeps the lock from this one.
+    pub next: Claim,
+}
+
+/// What an owner has to do with a lock that another waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    Holds,
+    /// It waits for that lock too, and comes first.
+    ComesFirst,
+}
 
 impl Snapshot<'_> {
     /// The deadlock that this request closes, which has just come or woken.
     pub fn deadlock_of(self, asks: Ticket, steps: &mut Steps) -> Result<Option<Deadlock>, TooLong> {
-        let mut graph = Graph::new(self, asks);
-        match graph.reach_all(steps)? {
+        let mut graph = Graph::new(self);
+        match graph.reach_all(asks, steps)? {
             None => Ok(None),
             Some(edge) if edge.is_certain => Ok(graph.in_words(edge)),
             Some(_) if graph.reduce(steps)? => graph.way_back(steps),

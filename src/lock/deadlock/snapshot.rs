@@ -3,9 +3,8 @@
 use crate::lock::deadlock::graph::Lock;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Hold, Mode, Name, NameRef, Now, Ticket};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
+use crate::lock::words::{Hold, NameRef, Now, Ticket};
 
 /// Who holds the locks that are waited for.
 pub trait Holders {
@@ -34,27 +33,13 @@ impl<'a> Snapshot<'a> {
     /// This request, if it waits.
     pub fn waiter(self, ticket: Ticket) -> Option<&'a Waiter> {
         let waiter = self.waiting.waits.get(ticket)?;
-        (!waiter.is_up(self.now) && Some(ticket) != self.without).then_some(waiter)
-    }
-
-    pub fn queue(self, name: &Name) -> Option<&'a Queue> {
-        self.waiting.queues.get(name.borrow())
-    }
-
-    /// How many owners hold this lock; and do they share it?
-    pub fn held(self, name: &Name) -> (usize, bool) {
-        let held = self.holds.held(name.borrow());
-        held.map_or((0, false), |(hold, count)| (count, hold == Hold::Shared))
+        let waits = waiter.state == State::Waiting && waiter.ends > self.now.ms();
+        (waits && Some(ticket) != self.without).then_some(waiter)
     }
 
     /// Does the owner of this request hold the lock? Then in a mode that is enough, since no upgrade waits.
     pub fn has(self, waiter: &Waiter, lock: &Lock<'_>) -> bool {
         lock.held > 0 && self.holds.include(lock.name.borrow(), &waiter.owner, self.now)
-    }
-
-    /// A request in this mode is granted when fewer than so many others hold the lock.
-    pub fn room(self, mode: Mode, lock: &Lock<'_>) -> u64 {
-        if lock.is_shared { mode.room(self.max_sharers) } else { 1 }
     }
 
     /// The requests by which the holders of this lock wait themselves.

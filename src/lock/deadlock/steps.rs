@@ -18,16 +18,16 @@ const WRITING: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// What all searches have left.
+/// What searches have left.
 #[derive(Debug)]
-pub struct Allowance {
+pub struct Steps {
     most: usize,
     left: usize,
     /// When `left` was last brought up to date.
     at: Ms,
 }
 
-impl Allowance {
+impl Steps {
     pub fn new() -> Self {
         Self::of(MOST_STEPS)
     }
@@ -37,42 +37,21 @@ impl Allowance {
         Self { most, left: most, at: 0 }
     }
 
-    /// The steps for a search that begins now.
-    pub fn begin(&mut self, now: Now) -> Steps {
+    /// A search begins now.
+    pub fn begin(&mut self, now: Now) {
         let passed = now.ms().saturating_sub(self.at);
         let earned =
             usize::try_from(passed).map_or(usize::MAX, |ms| ms.saturating_mul(STEPS_PER_MS));
         self.left = self.left.saturating_add(earned).min(self.most);
         self.at = now.ms();
-        Steps { most: self.left, left: self.left }
     }
 
-    pub fn end(&mut self, steps: &Steps) {
-        self.left = self.left.saturating_sub(steps.taken());
-    }
-}
-
-/// The steps that a search has left.
-#[derive(Debug)]
-pub struct Steps {
-    most: usize,
-    left: usize,
-}
-
-impl Steps {
     /// Takes one step for each thing that is looked at.
     #[inline]
     pub fn look(&mut self, things: usize) -> Result<(), TooLong> {
-        match self.left.checked_sub(things) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(TooLong)
-            }
-        }
+        let left = self.left.checked_sub(things);
+        self.left = left.unwrap_or(0);
+        left.map_or(Err(TooLong), |_| Ok(()))
     }
 
     #[inline]
@@ -80,6 +59,8 @@ impl Steps {
         self.look(things.saturating_mul(WRITING))
     }
 
+    /// How many have been taken, and not been earned again.
+    #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.most.saturating_sub(self.left)
     }
@@ -95,19 +76,21 @@ mod tests {
 
     #[test]
     fn searches_that_come_one_after_another_have_no_more_than_their_part_of_the_time() {
-        let mut allowance = Allowance::new();
+        let mut steps = Steps::new();
         let mut all = 0_usize;
         for ms in 0..1000 {
             for _ in 0..3 {
-                let mut steps = allowance.begin(at(ms));
+                steps.begin(at(ms));
+                let before = steps.left;
                 while steps.look(7).is_ok() {}
-                allowance.end(&steps);
-                all = all.saturating_add(steps.taken());
+                all = all.saturating_add(before - steps.left);
             }
         }
         let most = STEPS_PER_MS * 1000 + MOST_STEPS;
         assert!((most - 2 * STEPS_PER_MS..=most).contains(&all), "{all}");
-        assert!(allowance.begin(at(999)).look(1).is_err(), "it is spent");
-        assert!(allowance.begin(at(1000)).look(1).is_ok(), "and comes again");
+        steps.begin(at(999));
+        assert!(steps.look(1).is_err(), "it is spent");
+        steps.begin(at(1000));
+        assert!(steps.look(1).is_ok(), "and comes again");
     }
 }

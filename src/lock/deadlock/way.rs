@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::graph::{Edge, Graph};
 use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::deadlock::{Claim, Deadlock, Link};
 use crate::lock::words::Ticket;
 
 impl Graph<'_> {

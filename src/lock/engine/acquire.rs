@@ -7,6 +7,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{
     Acquired, Group, Name, NameRef, NotALock, Patience, Refusal, Request, Ticket,
@@ -71,7 +72,8 @@ impl<'l> Acquire<'l, '_> {
     #[inline]
     fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
         let terms = &self.request.terms;
-        let in_turn = self.locks.waiting.queues.would_come_first(name, self.group, self.own);
+        let is_first = |queue: &Queue| queue.in_the_way(self.group, self.own).is_none();
+        let in_turn = self.locks.waiting.queues.get(name).is_none_or(is_first);
         let opened = self.locks.holds.open(self.turn, name, terms.owner);
         let in_turn =
             in_turn && self.locks.has_room_for_group(self.turn, (name, opened.lock), terms);
@@ -132,11 +134,11 @@ impl<'l> Acquire<'l, '_> {
         }
         for &name in self.names {
             // The wait of this owner may be for what it holds now: it is served if the holders are read anew.
+            let queues = &mut self.locks.waiting.queues;
             if let Some(own) = self.own
-                && let Some(queue) = self.locks.waiting.queues.get_mut(name)
-                && queue.contains(own)
+                && queues.get(name).is_some_and(|queue| queue.contains(own))
             {
-                queue.touch();
+                queues.touch(name);
             }
             // The hold may end at another time than the queue's alarm is set for.
             self.locks.settle_queue(self.turn, name);

@@ -15,7 +15,7 @@ use crate::lock::words::{Hold, Name, NameRef, Ticket};
 impl Locks {
     /// Does what is due for places, except that leases end with the time limits of other waiters.
     pub(super) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
-        if !self.waiting.waits.has_places() && !self.waiting.places.have_work() {
+        if !self.waiting.waits.has_places() && self.waiting.places.work() == 0 {
             return;
         }
         while let Some(ticket) = self.waiting.take_ending(&mut turn.budget) {
@@ -23,7 +23,8 @@ impl Locks {
         }
         while !turn.budget.is_spent()
             && !self.is_put_off(turn.now)
-            && let Some(ticket) = self.waiting.places.overdue_claim(turn.now)
+            && let Some((end, ticket)) = self.waiting.waits.next_claim()
+            && end < turn.now.ms()
         {
             if !turn.keys.is_writable() {
                 // What refuses our writes may keep the owner from asking too, and be over before the claim is ended.
@@ -81,7 +82,8 @@ impl Locks {
         names.iter().for_each(|name| self.meet(turn, name.borrow()));
         let held = self.holds_offered(turn, ticket, &names, &owner);
         if !held.iter().all(|&(name, _)| self.records(turn, name).may_write()) {
-            self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
+            // What follows from its not being claimed can't be written now.
+            self.waiting.waits.claim_by(ticket, turn.now.plus(PAUSE));
             return;
         }
         for name in &*names {
@@ -102,7 +104,8 @@ impl Locks {
                 self.settling(turn, name.borrow()).refresh_holders();
             }
             // The search passes over a wait whose time is up.
-            if let Some(until) = self.waiting.end_of_lease(ticket) {
+            if let Some(place) = self.waiting.waits.get(ticket) {
+                let until = self.waiting.places.end_of_wait(place);
                 self.waiting.waits.keep_until(ticket, until);
             }
             _ = self.wake(turn, ticket);

@@ -8,7 +8,6 @@ use crate::lock::engine::settle::Settling;
 use crate::lock::holds::look::Look;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
@@ -25,7 +24,7 @@ impl Locks {
             _ => return true,
         };
         let group = self.waiting.waits.group_of(terms.owner);
-        let holders = match self.waiting.queues.get(name).and_then(Queue::fair) {
+        let holders = match self.waiting.queues.fair(name) {
             Some(fair) => fair.holders_of(group),
             None => self.groups(turn, name).get(&group).copied().unwrap_or_default(),
         };
@@ -51,7 +50,7 @@ impl Settling<'_, '_> {
             LockState::Shared { count, .. } => count,
             _ => 0,
         };
-        let known = self.locks.waiting.queues.get(self.name).and_then(Queue::fair);
+        let known = self.locks.waiting.queues.fair(self.name);
         if known.is_none_or(|fair| fair.held == held && !look.is_anew) {
             return;
         }
@@ -59,7 +58,7 @@ impl Settling<'_, '_> {
             1.. if !self.locks.limits.are_too_many(held) => self.locks.groups(self.turn, self.name),
             _ => BTreeMap::new(),
         };
-        if let Some(fair) = self.locks.waiting.queues.get_mut(self.name).and_then(Queue::fair_mut) {
+        if let Some(fair) = self.locks.waiting.queues.fair_mut(self.name) {
             fair.count_anew(held, groups);
         }
     }

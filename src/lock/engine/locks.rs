@@ -1,6 +1,6 @@
 //! All locks of a server.
 
-use crate::lock::deadlock::steps::Allowance;
+use crate::lock::deadlock::steps::Steps;
 use crate::lock::engine::outbox::Outbox;
 use crate::lock::engine::outcomes::Offers;
 use crate::lock::fence::FencingClock;
@@ -22,7 +22,7 @@ pub struct Locks {
     pub(in crate::lock) put_off: Option<Ms>,
     pub(in crate::lock) limits: Limits,
     /// What searches for deadlocks may cost, all together.
-    pub(in crate::lock) searches: Allowance,
+    pub(in crate::lock) searches: Steps,
     pub(in crate::lock) counts: Counts,
     pub(in crate::lock) log: LossLog,
     pub outbox: Outbox,
@@ -39,7 +39,7 @@ impl Locks {
             clock: FencingClock::new(now, in_cluster),
             put_off: None,
             limits: Limits::DEFAULT,
-            searches: Allowance::new(),
+            searches: Steps::new(),
             counts: Counts::default(),
             log: LossLog::new(Limits::DEFAULT.log_max_len, secret),
             outbox: Outbox::default(),

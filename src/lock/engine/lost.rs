@@ -114,7 +114,7 @@ impl Journal<'_> {
             hold: *hold,
             since: entry.since,
             ended,
-            queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len())),
+            queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep.len())),
             client: entry.client,
         };
         let loss = Loss { reason, count, name: self.name, owner: owner.bytes(), hold };

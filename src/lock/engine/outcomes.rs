@@ -84,12 +84,12 @@ impl Outcomes<'_> {
                 }
                 self.forget(ticket)
             }
-            (Tell::Client(_), _) => {
+            (&Tell::Client { handle, .. }, _) => {
                 if outcome == State::TimedOut {
                     count(&mut self.counts.wait_timeouts, 1);
                 }
                 if !was_granted {
-                    self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
+                    self.outbox.to_reply.push(handle);
                 }
                 self.waiting.decide(ticket, outcome)
             }
@@ -142,7 +142,7 @@ impl Outcomes<'_> {
     /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
     pub fn send_some_away(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
-            && let Some(ticket) = self.waiting.next_to_send_away()
+            && let Some(ticket) = self.waiting.waits.next_to_send_away()
         {
             budget.draw(self.waiting.waits.reply_cost(ticket));
             self.end_wait(ticket, State::SentAway);
@@ -152,10 +152,11 @@ impl Outcomes<'_> {
     /// Ends a lease whose time has come, or extends it because its owner could not ask.
     pub fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         self.waiting.note_if_kept_back(turn, ticket);
-        let until = self.waiting.end_of_lease(ticket);
-        match until.filter(|&until| until > turn.now.ms()) {
-            Some(until) => self.waiting.waits.keep_until(ticket, until),
-            None => self.end_wait(ticket, State::TimedOut),
+        let place = self.waiting.waits.get(ticket);
+        let until = place.map_or(0, |place| self.waiting.places.end_of_wait(place));
+        match until > turn.now.ms() {
+            true => self.waiting.waits.keep_until(ticket, until),
+            false => self.end_wait(ticket, State::TimedOut),
         }
     }
 
@@ -174,7 +175,6 @@ impl Outcomes<'_> {
 
     /// The grant of this request, if it has one, has been claimed, or has ended without that.
     pub fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
-        self.waiting.end_claim(ticket);
         let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.state.is_grant());
         if let Some(waiter) = waiter {
             let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -189,13 +189,11 @@ impl Outcomes<'_> {
     /// Enough replicas have acknowledged what this request was granted: its client gets its token.
     pub fn confirm_pending(&mut self, ticket: Ticket) {
         self.waiting.pending.remove(ticket);
-        if let Some(State::Pending(fence)) =
-            self.waiting.waits.get(ticket).map(|waiter| waiter.state)
+        if let Some(waiter) = self.waiting.waits.get(ticket)
+            && let State::Pending(fence) = waiter.state
         {
+            self.outbox.to_reply.extend(waiter.client_handle());
             self.waiting.decide(ticket, State::Granted(fence));
-            if !self.waiting.waits.is_place(ticket) {
-                self.outbox.to_reply.push(self.waiting.waits.client_of(ticket));
-            }
         }
     }
 
@@ -233,7 +231,7 @@ impl Outcomes<'_> {
         while left > 0
             && let Some(&client) = self.offers.closed.first()
         {
-            if let Some(place) = self.waiting.places.tied_to(client) {
+            if let Some(place) = self.waiting.waits.tied_to(client) {
                 self.end_wait(place, State::SentAway);
                 left = left.saturating_sub(1);
                 continue;

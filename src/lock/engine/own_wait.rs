@@ -27,7 +27,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::wait::refuse_deadlock;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::Place;
-use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{Acquired, Ms, Name, Patience, Refusal, Ticket};
 
 impl Acquire<'_, '_> {
@@ -120,18 +120,18 @@ impl Acquire<'_, '_> {
     /// The same of a wait that does not sleep. Returns the handle of the client that is to be blocked, if one is.
     fn take_over_as_it_is(&mut self, own: Ticket) -> Ticket {
         let tell = self.tell();
-        self.locks.waiting.take_over(own, self.request, tell)
+        self.locks.waiting.waits.take_over(own, self.request, tell)
     }
 
-    /// Until when the request waits, if not indefinitely, and how its owner hears of the grant.
-    pub(super) fn tell(&mut self) -> (Option<Ms>, Tell) {
+    /// Until when the request waits, if not indefinitely; and what makes it a place, if it is one.
+    pub(super) fn tell(&mut self) -> (Option<Ms>, Option<Place>) {
         match self.request.patience {
             Patience::Place(lease) => {
                 let place = Place::new(&lease, self.turn.keys.asker(lease.command));
-                (Some(self.turn.now.plus(lease.length)), Tell::Place(place))
+                (Some(self.turn.now.plus(lease.length)), Some(place))
             }
-            Patience::Until(until) => (Some(until), Tell::Client(Reply::Due)),
-            Patience::Try | Patience::Forever => (None, Tell::Client(Reply::Due)),
+            Patience::Until(until) => (Some(until), None),
+            Patience::Try | Patience::Forever => (None, None),
         }
     }
 }

@@ -14,8 +14,8 @@ impl Settling<'_, '_> {
     pub(super) fn look(&mut self) -> Look {
         let slot = self.locks.clock.slot(self.name.key);
         let most = self.locks.limits.max_sharers;
-        let queue = self.locks.waiting.queues.get_mut(self.name);
-        let wanted = queue.map(|queue| Wanted { is_stale: queue.take_stale(), most, slot });
+        let is_stale = self.locks.waiting.queues.take_stale(self.name);
+        let wanted = is_stale.map(|is_stale| Wanted { is_stale, most, slot });
         let mut look = self.locks.holds.look(self.turn, self.name, wanted);
         let lost = std::mem::take(&mut look.lost);
         self.locks.records(self.turn, self.name).record_ended(lost);
@@ -31,11 +31,8 @@ impl Settling<'_, '_> {
         let look = self.look();
         self.schedule_recheck(look.lock == LockState::NoLock, look.next);
         // The next look must find those that wait for it too.
-        if look.is_anew
-            && !self.waits_of_holders().is_empty()
-            && let Some(queue) = self.locks.waiting.queues.get_mut(self.name)
-        {
-            queue.touch();
+        if look.is_anew && !self.waits_of_holders().is_empty() {
+            self.locks.waiting.queues.touch(self.name);
         }
     }
 

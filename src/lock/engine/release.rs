@@ -9,7 +9,6 @@ use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -73,7 +72,7 @@ impl Release<'_, '_> {
         let told =
             self.locks.records(self.turn, name).release(self.owner, held, may_be_undelivered);
         let Waiting { queues, waits, .. } = &mut self.locks.waiting;
-        if let Some(fair) = queues.get_mut(name).and_then(Queue::fair_mut) {
+        if let Some(fair) = queues.fair_mut(name) {
             fair.count_holder(waits.group_of(self.owner), false);
         }
         Ok(Some(told))
@@ -95,7 +94,7 @@ impl Release<'_, '_> {
         // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
         // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
         for (&name, in_time) in names.iter().zip(&mut in_time) {
-            if self.locks.waiting.queues.get(name).and_then(Queue::fair).is_some()
+            if self.locks.waiting.queues.fair(name).is_some()
                 && let Some(told) = self.end_hold(name)?
             {
                 *in_time = true;

@@ -87,7 +87,7 @@ impl<'l> Acquire<'l, '_> {
         if let Some(ttl) = waiting.waits.get(place).map(|waiter| waiter.ttl) {
             let (replicas, terms) =
                 (self.request.replicas.max(before), Terms { ttl, ..self.request.terms });
-            waiting.take_over(place, &Request { terms, replicas, ..*self.request }, tell);
+            waiting.waits.take_over(place, &Request { terms, replicas, ..*self.request }, tell);
             if replicas > before {
                 waiting.pending.insert(place, replicas, self.turn.now, 0);
             }
@@ -180,9 +180,8 @@ impl<'l> Acquire<'l, '_> {
                 (ticket, ticket)
             }
             Some(ticket) => {
-                waiting.end_claim(ticket);
                 outbox.to_reply.extend(waiting.waits.replace_client(ticket));
-                (ticket, waiting.take_over(ticket, request, tell))
+                (ticket, waiting.waits.take_over(ticket, request, tell))
             }
         };
         let terms = Terms { spare, ..request.terms };
@@ -214,14 +213,18 @@ impl Locks {
     /// Does what is due for grants that wait for replicas.
     pub(super) fn see_to_pending(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
-            && let Some((ticket, pending)) = self.waiting.pending.take_due(turn.now)
+            && let Some(ticket) = self.waiting.pending.take_due(turn.now)
         {
             turn.budget.draw(GRANT);
-            self.judge_pending(turn, ticket, pending);
+            self.judge_pending(turn, ticket);
         }
     }
 
-    fn judge_pending(&mut self, turn: &mut Turn<'_>, ticket: Ticket, pending: PendingGrant) {
+    fn judge_pending(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+        let Some(pending) = self.waiting.pending.get(ticket) else {
+            return;
+        };
+        let &PendingGrant { replicas, since, deadline, is_acknowledged, .. } = pending;
         let waiter = self.waiting.waits.get(ticket);
         let Some((State::Pending(fence), waiter)) = waiter.map(|one| (one.state, one)) else {
             self.waiting.pending.remove(ticket);
@@ -234,8 +237,8 @@ impl Locks {
         let is_retry = offered.as_ref().is_some_and(Vec::is_empty);
         if let Some(offered) = offered {
             // Replicas know the holds until the end of the TTL only if it begins in time.
-            if pending.is_acknowledged && turn.now.ms() <= pending.deadline {
-                let waited = turn.now.micros().saturating_sub(pending.since.micros());
+            if is_acknowledged && turn.now.ms() <= deadline {
+                let waited = turn.now.micros().saturating_sub(since.micros());
                 count(&mut self.counts.replicated, 1);
                 self.counts.replica_waits.add(waited);
                 self.waiting.pending.tell_moves(ticket);
@@ -247,14 +250,13 @@ impl Locks {
                         self.settle_queue(turn, name);
                     }
                 }
-                return self.waiting.acknowledge_claim(ticket, pending.replicas, until);
+                return self.waiting.begin_claim(ticket, replicas, until);
             }
-            if turn.now.ms() < pending.deadline {
+            if turn.now.ms() < deadline {
                 return;
             }
             count(&mut self.counts.replicas_refused, 1);
-            (outcome, moved) =
-                (State::NoReplicas(pending.replicas), self.waiting.pending.moved_by(ticket));
+            (outcome, moved) = (State::NoReplicas(replicas), self.waiting.pending.moved_by(ticket));
         }
         match is_place && !is_retry {
             true => self.outcomes().lose_grant(ticket),

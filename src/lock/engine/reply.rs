@@ -22,14 +22,12 @@ impl<'l> Outcomes<'l> {
     /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
     /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
     pub fn outcome(mut self, handle: Ticket) -> Option<WaitOutcome<'l>> {
-        if let Some(ticket) = self.waiting.waits.wait_of_client(handle) {
-            self.end_pending(ticket);
-        }
+        let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
+            let is_told = self.waiting.waits.tell_replaced(handle);
+            return is_told.then_some(WaitOutcome::Replaced);
+        };
+        self.end_pending(ticket);
         let Self { waiting, counts, .. } = self;
-        if let Some(is_to_be_told) = waiting.waits.tell_replaced(handle) {
-            return is_to_be_told.then_some(WaitOutcome::Replaced);
-        }
-        let ticket = waiting.waits.wait_of_client(handle)?;
         if waiting.waits.is_waiting(ticket) {
             let moved_up = waiting.decide(ticket, State::TimedOut);
             waiting.queues.settle_later(moved_up);
@@ -42,7 +40,7 @@ impl<'l> Outcomes<'l> {
         Some(match waiter.state {
             State::NoReplicas(wanted) => WaitOutcome::NoReplicas(wanted),
             State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
-            State::Denied => WaitOutcome::Denied(waiting.waits.denial(ticket).unwrap_or_default()),
+            State::Denied => WaitOutcome::Denied(waiter.error().unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::NoUpgrade => WaitOutcome::NoUpgrade,
             State::Waiting
@@ -64,11 +62,11 @@ impl<'l> Outcomes<'l> {
 
     /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
-        let ticket = self.waiting.waits.wait_of_client(handle);
-        let waiter = ticket.and_then(|ticket| self.waiting.waits.get(ticket));
-        let is_decided = |state| !matches!(state, State::Waiting | State::Pending(_));
-        let decided = waiter.is_some_and(|waiter| is_decided(waiter.state))
-            || self.waiting.waits.is_replaced(handle);
+        let waits = &self.waiting.waits;
+        let decided = match waits.wait_of_client(handle).and_then(|ticket| waits.get(ticket)) {
+            Some(waiter) => !matches!(waiter.state, State::Waiting | State::Pending(_)),
+            None => waits.is_replaced(handle),
+        };
         if decided {
             self.outbox.to_reply.push(handle);
         }
@@ -79,11 +77,8 @@ impl<'l> Outcomes<'l> {
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, handle: Ticket, end: End) {
         // What becomes of a client that was replaced does not touch the wait.
-        if self.waiting.waits.forget_replaced(handle) {
-            return;
-        }
         let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
-            return;
+            return self.waiting.waits.forget_replaced(handle);
         };
         let was_pending = self.waiting.pending.remove(ticket);
         let Some((waiter, moved_up)) = self.waiting.forget(ticket) else {
@@ -92,8 +87,8 @@ impl<'l> Outcomes<'l> {
         self.waiting.queues.settle_later(moved_up);
         match waiter.state {
             State::Granted(_) => {
-                let is_heard = matches!(waiter.tell, Tell::Client(Reply::Heard));
-                let is_replied = is_heard || matches!(waiter.tell, Tell::Client(Reply::Taken));
+                let is_heard = matches!(waiter.tell, Tell::Client { reply: Reply::Heard, .. });
+                let is_replied = !matches!(waiter.tell, Tell::Client { reply: Reply::Due, .. });
                 let has_reply = is_replied && end.replies_stay && end.client_lives;
                 let heard = is_heard || !end.cut_off || has_reply;
                 // The server may still close the connection in this turn of its loop, after the reply.
@@ -147,7 +142,7 @@ impl<'l> Outcomes<'l> {
     /// anything.
     pub fn closed(&mut self, client: u64) -> bool {
         let any = self.holds.have_ties(client);
-        let any = any || self.waiting.places.tied_to(client).is_some();
+        let any = any || self.waiting.waits.tied_to(client).is_some();
         if any {
             self.offers.closed.insert(client);
         }
@@ -168,11 +163,12 @@ impl<'l> Outcomes<'l> {
 
     /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
     pub fn forget_client(&mut self, handle: Ticket) {
-        if !self.waiting.waits.forget_replaced(handle)
-            && let Some(ticket) = self.waiting.waits.wait_of_client(handle)
-        {
-            self.end_pending(ticket);
-            self.give_up(ticket);
+        match self.waiting.waits.wait_of_client(handle) {
+            Some(ticket) => {
+                self.end_pending(ticket);
+                self.give_up(ticket);
+            }
+            None => self.waiting.waits.forget_replaced(handle),
         }
     }
 }

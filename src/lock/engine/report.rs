@@ -99,7 +99,7 @@ impl Reports<'_> {
                 let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
                 let offered = entry.and_then(|entry| entry.delivery.offered_to());
-                let place = offered.and_then(|ticket| self.waiting.waits.get(ticket)?.lease());
+                let place = offered.and_then(|ticket| self.waiting.waits.get(ticket)?.place());
                 Holder {
                     left: left_until(deadline, now),
                     grant: entry.and_then(|entry| {
@@ -113,7 +113,7 @@ impl Reports<'_> {
                         let pending = self.waiting.pending.get(entry.delivery.offered_to()?)?;
                         Some(pending.replicas)
                     }),
-                    claim: place.map(|(place, _)| {
+                    claim: place.map(|place| {
                         let end =
                             deadline.map_or(place.claim_ends, |end| end.min(place.claim_ends));
                         end.saturating_sub(now.ms())

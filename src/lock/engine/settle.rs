@@ -9,7 +9,6 @@ use crate::lock::holds::ledger::Delivery;
 use crate::lock::lock::LockState;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
 
@@ -154,10 +153,8 @@ impl Settling<'_, '_> {
                 left = Served::Refused;
             }
         }
-        if left != Served::Blocked
-            && let Some(queue) = self.locks.waiting.queues.get_mut(self.name)
-        {
-            queue.touch();
+        if left != Served::Blocked {
+            self.locks.waiting.queues.touch(self.name);
         }
         left
     }
@@ -208,7 +205,7 @@ impl Settling<'_, '_> {
     /// Is this the first waiter for another lock? If one before it was concluded by that, that lock is settled next.
     fn comes_first_for(&mut self, other: NameRef<'_>, ticket: Ticket) -> bool {
         // Which of those with FAIR have room there may have changed unseen.
-        if self.locks.waiting.queues.get(other).and_then(Queue::fair).is_some() {
+        if self.locks.waiting.queues.fair(other).is_some() {
             self.locks.settling(self.turn, other).refresh_holders();
         }
         let before = self.locks.waiting.queues.get(other).and_then(|queue| queue.first());
@@ -233,12 +230,9 @@ impl Settling<'_, '_> {
             return Served::Done;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let (places, claim_time) = (&self.locks.waiting.places, self.locks.limits.claim_time);
+        let (places, limits) = (&self.locks.waiting.places, &self.locks.limits);
         let replicas = waiter.replicas;
-        // A place's turn waits for no replicas, but its claim does.
-        let spare = if waiter.place().is_some() { 0 } else { self.locks.limits.spare(replicas) };
-        let terms = places.terms_of(waiter, &owner, claim_time, self.turn.now);
-        let terms = Terms { spare, ..terms };
+        let terms = places.terms_of(waiter, &owner, limits, self.turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let is_place = waiter.place().is_some();
@@ -293,15 +287,10 @@ impl Settling<'_, '_> {
     /// concludes it as denied and returns true.
     fn conclude_if_denied(&mut self, ticket: Ticket) -> bool {
         let waits = &mut self.locks.waiting.waits;
-        let denial =
-            waits.get(ticket).and_then(|one| one.denial(self.turn, waits.client_of(ticket)));
-        let Some(denial) = denial else {
+        let Some(denial) = waits.get(ticket).and_then(|one| one.denial(self.turn)) else {
             return false;
         };
-        // No reply is sent to the owner of a place.
-        if !waits.is_place(ticket) {
-            waits.deny(ticket, denial);
-        }
+        waits.deny(ticket, denial);
         self.conclude(ticket, State::Denied);
         true
     }
@@ -332,7 +321,7 @@ impl Settling<'_, '_> {
         }
         self.conclude(ticket, State::Granted(fence));
         let until = self.turn.now.plus(terms.ttl);
-        self.locks.waiting.begin_claim(ticket, until);
+        self.locks.waiting.begin_claim(ticket, 0, until);
     }
 
     /// Concludes a waiter with this outcome, and has its other queues settled next.

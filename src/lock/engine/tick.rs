@@ -26,7 +26,9 @@ enum Due {
 impl Locks {
     /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_idle()
+        self.waiting.waits.is_empty()
+            && !self.waiting.queues.has_noted()
+            && self.waiting.places.work() == 0
             && self.outbox.is_empty()
             && self.offers.returns.is_empty()
             && self.offers.unconfirmed.is_empty()
@@ -38,7 +40,7 @@ impl Locks {
     fn has_backlog(&self) -> bool {
         self.holds.have_to_clean_up()
             || !self.offers.closed.is_empty()
-            || self.waiting.next_to_send_away().is_some()
+            || self.waiting.waits.next_to_send_away().is_some()
     }
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
@@ -48,8 +50,7 @@ impl Locks {
             || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
-            || self.waiting.pending.have_work()
-            || self.waiting.places.have_work()
+            || self.waiting.places.work() > 0
         {
             return Some(0);
         }
@@ -62,7 +63,8 @@ impl Locks {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
             let missing = self.holds.first_missing().map(|&(at, _)| at);
-            let alarm = earlier(alarm, earlier(missing, self.waiting.places.next_claim()));
+            let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
+            let alarm = earlier(alarm, earlier(missing, claim));
             earlier(alarm, returns)
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))

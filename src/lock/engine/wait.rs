@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::lock::deadlock::Deadlock;
 use crate::lock::deadlock::Snapshot;
-use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::Part;
@@ -27,10 +27,11 @@ impl Acquire<'_, '_> {
         let Locks { waiting, limits, .. } = &mut *self.locks;
         waiting.check_room(names, &mut shut, self.request, own, limits)?;
         let tell = self.tell();
-        let ticket = self.locks.waiting.enroll(self.request, names, self.turn.now, tell);
+        let ticket = self.locks.waiting.enroll(self.request, names, tell, self.turn.now);
         for &name in names {
             // Other queues have been settled in this turn, but may not have been fair.
-            if self.locks.waiting.queues.len_of(name, None) == 1 || self.group.is_some() {
+            let queue = self.locks.waiting.queues.get(name);
+            if queue.is_some_and(|queue| queue.len() == 1) || self.group.is_some() {
                 self.locks.settling(self.turn, name).refresh_holders();
             }
         }
@@ -85,13 +86,11 @@ impl Locks {
         let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
-            let mut steps = self.searches.begin(turn.now);
+            self.searches.begin(turn.now);
             let (max_sharers, now) = (self.limits.max_sharers, turn.now);
             let (waiting, holds) = (&self.waiting, &self.holds);
             let scene = Snapshot { waiting, holds, without, max_sharers, now };
-            let found = scene.deadlock_of(ticket, &mut steps);
-            self.searches.end(&steps);
-            let found = found?;
+            let found = scene.deadlock_of(ticket, &mut self.searches)?;
             let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
                 return Ok(found);
             };

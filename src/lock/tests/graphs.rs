@@ -9,11 +9,10 @@ use super::interleavings::orders::search::{
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
 use super::simulated::{Plea, SECRET};
-use crate::lock::deadlock::found::{Claim, Deadlock};
-use crate::lock::deadlock::steps::{Allowance, TooLong};
+use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::deadlock::{Claim, Deadlock};
 use crate::lock::deadlock::{Holders, Snapshot};
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::waits::waiter::{Reply, Tell};
 use crate::lock::words::{Hold, Mode, Ms, NameRef, Now, Patience, Request, Terms, Ticket};
 
 const NOW: Now = Now::from_micros(1_000_000);
@@ -50,7 +49,7 @@ impl Graph {
         let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };
-        self.0.enroll(&request, &names, NOW, (until, Tell::Client(Reply::Due)))
+        self.0.enroll(&request, &names, (until, None), NOW)
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {
@@ -71,7 +70,7 @@ impl Graph {
     fn search(&self, asks: Ticket, max_sharers: u64) -> (Result<Option<Deadlock>, TooLong>, usize) {
         let scene =
             Snapshot { waiting: &self.0, holds: &self.1, without: None, max_sharers, now: NOW };
-        let mut steps = Allowance::new().begin(NOW);
+        let mut steps = Steps::new();
         let found = scene.deadlock_of(asks, &mut steps);
         (found, steps.taken())
     }

@@ -2,10 +2,10 @@
 //!
 //! | part | what it keeps |
 //! |---|---|
-//! | [`Waits`] | the requests: by ticket, by owner, by time |
+//! | [`Waits`] | the requests: by ticket, by owner, by time, by client |
 //! | [`Queues`] | in which order they wait for each lock, and when it is to be looked at again |
 //! | [`PendingGrants`] | which grants replicas have yet to acknowledge |
-//! | [`Places`] | what is kept of places beside that: claims, messages, since when their owners can ask |
+//! | [`Places`] | the messages to owners of places, which of these are to end, and since when their owners can ask |
 //!
 //! Each alone changes what it keeps; what concerns several of them is a method of [`Waiting`].
 
@@ -20,10 +20,11 @@ use std::rc::Rc;
 
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::waiting::pending::PendingGrants;
-use crate::lock::waiting::place::Places;
+use crate::lock::waiting::place::{Place, Places};
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
-use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{
     Acquired, Group, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
 };
@@ -65,8 +66,12 @@ impl Waiting {
         // The wait that is given up stands in the same queues.
         let before = |name: NameRef<'_>, group: Option<Group>| {
             let is_counted = given_up.is_some_and(|own| group.is_none() || own.mode.is_fair());
-            let before = self.queues.len_of(name, group).saturating_sub(is_counted.into());
-            u64::try_from(before).unwrap_or(u64::MAX)
+            let (queue, fair) = (self.queues.get(name), self.queues.fair(name));
+            let before = match group {
+                None => queue.map_or(0, Queue::len),
+                Some(group) => fair.map_or(0, |fair| fair.count_of(group, Ticket::MAX)),
+            };
+            u64::try_from(before.saturating_sub(is_counted.into())).unwrap_or(u64::MAX)
         };
         let group = self.waits.fair_group(request.terms.owner, request.terms.mode);
         if let Some(most) = request.max_queue
@@ -94,18 +99,17 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
+        how: (Option<Ms>, Option<Place>),
         now: Now,
-        (until, tell): (Option<Ms>, Tell),
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let mode = request.terms.mode;
         let group = self.waits.fair_group(request.terms.owner, mode);
-        let names = self.queues.join(names, ticket, (mode, group));
-        let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), tell);
-        self.places.tie(ticket, &waiter);
-        self.classes.count_joined(&waiter.names, ticket);
-        self.waits.insert(ticket, waiter);
+        let is_alone = names.len() == 1;
+        let join = |queue: &mut Queue| queue.join(ticket, (mode, group), is_alone);
+        let names = self.queues.join(names.iter().copied(), join);
+        self.classes.count_joined(&names, ticket);
+        self.waits.insert(ticket, request, (names, State::Waiting), how, now);
         ticket
     }
 
@@ -115,34 +119,13 @@ impl Waiting {
         &mut self,
         request: &Request<'_>,
         names: &[NameRef<'_>],
-        (until, tell): (Option<Ms>, Tell),
+        how: (Option<Ms>, Option<Place>),
         now: Now,
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
         let names = names.iter().map(|name| name.keep()).collect();
-        let print = self.waits.print_of(request.terms.owner);
-        let waiter = Waiter::new(request, print, names, (until, now), tell).granted();
-        self.places.tie(ticket, &waiter);
-        self.waits.insert(ticket, waiter);
+        self.waits.insert(ticket, request, (names, State::Pending(0)), how, now);
         ticket
-    }
-
-    /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
-    /// the client that is to be blocked until then, if one is.
-    pub fn take_over(
-        &mut self,
-        ticket: Ticket,
-        request: &Request<'_>,
-        tell: (Option<Ms>, Tell),
-    ) -> Ticket {
-        if let Some(waiter) = self.waits.get(ticket) {
-            self.places.untie(ticket, waiter);
-        }
-        let handle = self.waits.take_over(ticket, request, tell);
-        if let Some(waiter) = self.waits.get(ticket) {
-            self.places.tie(ticket, waiter);
-        }
-        handle
     }
 
     /// Gives a request this outcome, and takes it out of its queues. Returns the locks in whose queues another waiter is
@@ -162,18 +145,22 @@ impl Waiting {
         let moved_up = self.decide(ticket, State::Asleep);
         self.queues.settle_later(moved_up);
         if let Some(waiter) = self.waits.get(ticket) {
-            let names = self.queues.join_asleep(&waiter.names, ticket);
-            self.waits.set_names(ticket, names);
+            let join = |queue: &mut Queue| _ = queue.asleep.insert(ticket);
+            let names = self.queues.join(waiter.names.iter().map(Name::borrow), join);
+            // Its own may be copies: these are those of its queues.
+            self.waits.change(ticket, |waiter| waiter.names = names);
         }
     }
 
-    /// Wakes a place that sleeps: it is in its queues again, in order of its ticket.
+    /// Wakes a place that sleeps: it is in its queues again, in order of its ticket, and they are settled in the next tick.
     pub fn wake(&mut self, ticket: Ticket) {
         if let Some((_, names)) = self.waits.set_state(ticket, State::Waiting)
             && let Some(waiter) = self.waits.get(ticket)
         {
-            let group = self.waits.fair_group(&waiter.owner, waiter.mode);
-            self.queues.wake(&names, ticket, (waiter.mode, group));
+            let how = (waiter.mode, self.waits.fair_group(&waiter.owner, waiter.mode));
+            let join = |queue: &mut Queue| queue.join(ticket, how, names.len() == 1);
+            self.queues.join(names.iter().map(Name::borrow), join);
+            names.iter().for_each(|name| self.queues.note(name.clone()));
             self.classes.count_joined(&names, ticket);
         }
     }
@@ -181,7 +168,6 @@ impl Waiting {
     /// Removes a request altogether. Returns it, and the locks in whose queues another waiter is the first now.
     pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
-        self.places.untie(ticket, &waiter);
         if waiter.state == State::Waiting {
             self.classes.count_left(&waiter.names, ticket);
         }
@@ -198,7 +184,7 @@ impl Waiting {
             return false;
         };
         // A grant is a turn of its group, which comes after all that has been before.
-        let is_turn = is_granted && queue.fair().is_some();
+        let is_turn = is_granted && queue.fair.is_some();
         let was_first = queue.leave(ticket, is_turn.then(|| self.waits.draw_ticket()));
         // A waiter that is to be sent away is granted nothing.
         let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));
@@ -206,36 +192,6 @@ impl Waiting {
             self.queues.close(name.borrow());
         }
         was_first && next.is_some()
-    }
-
-    /// So many replicas have acknowledged what this place was granted, until this time: its owner gets it when it polls.
-    pub fn acknowledge_claim(&mut self, ticket: Ticket, replicas: u8, until: Ms) {
-        self.waits.acknowledge(ticket, replicas);
-        self.begin_claim(ticket, until);
-    }
-
-    /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
-    /// owner.
-    pub fn begin_claim(&mut self, ticket: Ticket, ends: Ms) {
-        if let Some(place) = self.waits.place_mut(ticket) {
-            self.places.claim_by(ticket, place, ends);
-            self.places.notify(ticket, place);
-        }
-    }
-
-    /// Gives the owner of a granted place until this time to claim it: what follows from its not being claimed
-    /// can't be written now.
-    pub fn postpone_claim(&mut self, ticket: Ticket, again: Ms) {
-        if let Some(place) = self.waits.place_mut(ticket) {
-            self.places.claim_by(ticket, place, again);
-        }
-    }
-
-    /// The grant of this place has been claimed, or has ended without that.
-    pub fn end_claim(&mut self, ticket: Ticket) {
-        if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
-            self.places.end_claim(ticket, place);
-        }
     }
 
     /// What comes of a request that waits now, for a client with this handle or as a place.
@@ -257,16 +213,6 @@ impl Waiting {
     pub fn empty_handed(&self, handle: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waits.get(self.waits.wait_of_client(handle)?)?;
         waiter.names.first().filter(|_| waiter.is_empty_handed()).map(|name| Rc::clone(&name.key))
-    }
-
-    /// Are there no requests, and is nothing to be settled or published?
-    pub fn is_idle(&self) -> bool {
-        self.waits.is_empty() && !self.queues.has_noted() && !self.places.have_work()
-    }
-
-    /// Is any waiter still to be sent away?
-    pub fn next_to_send_away(&self) -> Option<Ticket> {
-        self.waits.first_client().filter(|&ticket| self.waits.is_to_send_away(ticket))
     }
 
     /// Counts by these patterns of keys from now on.

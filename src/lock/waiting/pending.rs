@@ -25,7 +25,7 @@ use std::rc::Rc;
 use crate::lock::words::{Ms, Name, NameRef, Now, Ticket};
 
 /// One grant that replicas have yet to acknowledge.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct PendingGrant {
     /// How many of them have to.
     pub replicas: u8,
@@ -36,6 +36,8 @@ pub struct PendingGrant {
     /// What has to be acknowledged: how much had been sent to replicas, with this grant.
     offset: Option<u64>,
     pub is_acknowledged: bool,
+    /// The holds whose ends its request has moved, and to which end.
+    moves: Vec<(HoldOf, Ms)>,
 }
 
 /// The hold of an owner that knows of it, and that gets another end when replicas have acknowledged that.
@@ -55,9 +57,8 @@ type HoldOf = (Name, Rc<[u8]>);
 #[derive(Debug, Default)]
 pub struct PendingGrants {
     all: BTreeMap<Ticket, PendingGrant>,
-    /// Holds whose ends are moved, and by which requests to which ends.
+    /// Holds whose ends are moved.
     moved: BTreeMap<HoldOf, Moved>,
-    moves: BTreeMap<Ticket, Vec<(HoldOf, Ms)>>,
     deadlines: BTreeSet<(Ms, Ticket)>,
     /// To be looked at now.
     due: BTreeSet<Ticket>,
@@ -87,7 +88,8 @@ impl PendingGrants {
     /// counts, and their time goes on.
     pub fn insert(&mut self, ticket: Ticket, replicas: u8, now: Now, timeout: Ms) {
         let (since, deadline) = (now, now.plus(timeout));
-        let new = PendingGrant { replicas, since, deadline, offset: None, is_acknowledged: false };
+        let (offset, is_acknowledged, moves) = (None, false, Vec::new());
+        let new = PendingGrant { replicas, since, deadline, offset, is_acknowledged, moves };
         let grant = self.all.entry(ticket).or_insert(new);
         (grant.replicas, grant.offset) = (grant.replicas.max(replicas), None);
         grant.is_acknowledged = false;
@@ -95,11 +97,14 @@ impl PendingGrants {
         self.has_unsent = true;
     }
 
-    /// The holder's own request, which waits for replicas from now on, has moved the end of its hold.
+    /// The holder's own request, which waits for replicas, has moved the end of its hold.
     pub fn insert_move(&mut self, ticket: Ticket, hold: HoldOf, known: Ms, written: Ms) {
+        let Some(grant) = self.all.get_mut(&ticket) else {
+            return;
+        };
         let moved = self.moved.entry(hold.clone()).or_insert(Moved { known, written, requests: 0 });
         (moved.written, moved.requests) = (written, moved.requests.saturating_add(1));
-        self.moves.entry(ticket).or_default().push((hold, written));
+        grant.moves.push((hold, written));
     }
 
     /// The end of this hold that its owner knows, if replicas have yet to acknowledge another.
@@ -125,7 +130,7 @@ impl PendingGrants {
 
     /// The ends that this request has moved are known to their owner from now on.
     pub fn tell_moves(&mut self, ticket: Ticket) {
-        for (hold, written) in self.moves.get(&ticket).into_iter().flatten() {
+        for (hold, written) in self.all.get(&ticket).iter().flat_map(|grant| &grant.moves) {
             if let Some(moved) = self.moved.get_mut(hold) {
                 moved.known = *written;
             }
@@ -134,7 +139,7 @@ impl PendingGrants {
 
     /// The locks whose ends this request has moved last, and alone: each with that end, and the one that its owner knows.
     pub fn moved_by(&self, ticket: Ticket) -> Vec<(Name, Ms, Ms)> {
-        let moves = self.moves.get(&ticket).into_iter().flatten();
+        let moves = self.all.get(&ticket).into_iter().flat_map(|grant| &grant.moves);
         let moved = moves.filter_map(|(hold, _)| Some((hold, self.moved.get(hold)?)));
         let alone = moved.filter(|(_, moved)| moved.requests == 1);
         alone.map(|((name, _), moved)| (name.clone(), moved.written, moved.known)).collect()
@@ -143,21 +148,20 @@ impl PendingGrants {
     /// It waits no more. Returns whether it did.
     #[inline]
     pub fn remove(&mut self, ticket: Ticket) -> bool {
-        let removed = self.all.remove(&ticket);
-        if let Some(grant) = &removed {
-            self.deadlines.remove(&(grant.deadline, ticket));
-            self.due.remove(&ticket);
-            for (hold, _) in self.moves.remove(&ticket).into_iter().flatten() {
-                if let Some(moved) = self.moved.get_mut(&hold)
-                    && moved.requests > 1
-                {
+        let Some(grant) = self.all.remove(&ticket) else {
+            return false;
+        };
+        self.deadlines.remove(&(grant.deadline, ticket));
+        self.due.remove(&ticket);
+        for (hold, _) in grant.moves {
+            match self.moved.get_mut(&hold) {
+                Some(moved) if moved.requests > 1 => {
                     moved.requests = moved.requests.saturating_sub(1);
-                } else {
-                    self.moved.remove(&hold);
                 }
+                _ => _ = self.moved.remove(&hold),
             }
         }
-        removed.is_some()
+        true
     }
 
     /// So much had been sent to replicas when the last turn was over, and so much has each of them acknowledged. Returns
@@ -186,27 +190,21 @@ impl PendingGrants {
         self.due.extend(self.all.keys());
     }
 
-    /// Is any to be looked at?
-    pub fn have_work(&self) -> bool {
-        !self.due.is_empty()
-    }
-
     /// Has any yet to be given its offset?
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.has_unsent
     }
 
-    /// When the next is to be taken back.
+    /// When the next is to be looked at.
     pub fn next_look(&self) -> Option<Ms> {
-        self.deadlines.first().map(|&(at, _)| at)
+        let deadline = self.deadlines.first().map(|&(at, _)| at);
+        if self.due.is_empty() { deadline } else { Some(0) }
     }
 
     /// The next that is to be looked at now.
-    pub fn take_due(&mut self, now: Now) -> Option<(Ticket, PendingGrant)> {
+    pub fn take_due(&mut self, now: Now) -> Option<Ticket> {
         let late = self.deadlines.first().filter(|&&(at, _)| at <= now.ms());
-        let late = late.map(|&(_, ticket)| ticket);
-        let ticket = self.due.pop_first().or(late)?;
-        Some((ticket, *self.all.get(&ticket)?))
+        self.due.pop_first().or(late.map(|&(_, ticket)| ticket))
     }
 }

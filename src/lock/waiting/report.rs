@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use crate::lock::stats::Remembered;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::fair::Turn;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket, group_of};
@@ -52,7 +51,7 @@ impl Waiting {
             return (Vec::new(), 0);
         };
         // Those that sleep come last.
-        let all = queue.iter().chain(queue.asleep().iter().copied());
+        let all = queue.iter().chain(queue.asleep.iter().copied());
         let waiters = (all.take(most).zip(1..))
             .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
             .map(|(ticket, position, waiter)| {
@@ -62,24 +61,24 @@ impl Waiting {
                     mode: waiter.mode,
                     waited: now.ms().saturating_sub(waiter.since.ms()),
                     client: waiter.client,
-                    place: waiter.lease().map(|(_, until)| PlaceInQueue {
-                        place: if asleep || queue.fair().is_some() {
+                    place: waiter.place().map(|_| PlaceInQueue {
+                        place: if asleep || queue.fair.is_some() {
                             queue.before(ticket).saturating_add(1)
                         } else {
                             position
                         },
-                        lease: until.saturating_sub(now.ms()),
+                        lease: waiter.ends.saturating_sub(now.ms()),
                         asleep,
                     }),
                 }
             })
             .collect();
-        (waiters, queue.len().saturating_add(queue.asleep().len()))
+        (waiters, queue.len().saturating_add(queue.asleep.len()))
     }
 
     /// The first groups that wait for this lock with FAIR, in the order of their turns.
     pub fn report_groups(&self, name: NameRef<'_>, most: usize) -> Vec<WaitingGroup> {
-        let fair = self.queues.get(name).and_then(Queue::fair);
+        let fair = self.queues.fair(name);
         let groups = fair.map_or_else(Vec::new, |fair| fair.groups(most));
         let next = groups.iter().position(Turn::has_room);
         let described = groups.into_iter().enumerate().filter_map(|(at, turn)| {
@@ -92,15 +91,14 @@ impl Waiting {
 
     /// How much is remembered of requests.
     pub fn remembered(&self) -> Remembered {
-        let [waiters, times_up] = self.waits.counts();
+        let [waiters, times] = self.waits.counts();
         let [alarms, noted] = self.queues.counts();
-        let [claims, work] = self.places.counts();
-        let work = work.saturating_add(self.pending.len());
+        let work = self.places.work().saturating_add(self.pending.len());
         Remembered {
             queues: self.queues.len(),
             waiters,
             owners: self.waits.count_owned(),
-            alarms: times_up.saturating_add(alarms).saturating_add(claims),
+            alarms: times.saturating_add(alarms),
             tasks: noted.saturating_add(work),
             ..Remembered::default()
         }

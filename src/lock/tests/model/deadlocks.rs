@@ -2,7 +2,7 @@
 //! judged by the histories of `orders`, which try every order of release.
 
 use super::{Model, Verdict, Waiter, ensure};
-use crate::lock::deadlock::found::{Claim, Deadlock};
+use crate::lock::deadlock::{Claim, Deadlock};
 use crate::lock::tests::simulated::{Lock, Owner, Plea, name};
 use crate::lock::{Hold as How, Mode, Ticket};
 

@@ -1,7 +1,7 @@
 //! Requests that would wait for themselves.
 
 use super::*;
-use crate::lock::deadlock::steps::Allowance;
+use crate::lock::deadlock::steps::Steps;
 use crate::lock::{Claim, Deadlock};
 
 const A: Lock = LOCK;
@@ -110,7 +110,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
     let forever = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
     let (mut server, ann) = ann_waits_for_ben();
     let enough = (0..).find(|&steps| {
-        server.locks.searches = Allowance::of(steps);
+        server.locks.searches = Steps::of(steps);
         let answer = server.asks(&[A], forever("ben"));
         assert!(server.queue(A).is_empty());
         assert_eq!(server.queue(B), [ann]);
@@ -125,7 +125,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
     assert!(enough > 4, "{enough}");
     assert_eq!(server.locks.counts().deadlocks, 1);
     // Neither a try, nor asking for what one holds, nor a wait that no client waits for is searched.
-    server.locks.searches = Allowance::of(0);
+    server.locks.searches = Steps::of(0);
     assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
     let again = server.asks(&[B], forever("ben"));
     assert!(matches!(again, Ok(Acquired::Held(_))), "{again:?}");
@@ -182,7 +182,7 @@ fn a_deadlock_that_is_not_certain_at_once_is_found_among_many() {
 fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
     let keys = keys(64);
     let mut server = crowd(&keys, 500);
-    server.locks.searches = Allowance::new();
+    server.locks.searches = Steps::new();
     server.takes(&[A], alone("y"));
     server.queues(&[A], alone("ann"));
     let waits = Plea { patience: Patience::Forever, ..alone("y") };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use crate::lock::deadlock::steps::Allowance;
+use crate::lock::deadlock::steps::Steps;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
@@ -47,7 +47,7 @@ pub struct Flavour {
 fn new_locks(now: Now, flavour: Flavour) -> Locks {
     let mut locks = Locks::new(now, SECRET, flavour.in_cluster);
     // The steady clock stands still while much is asked for: searches have time enough.
-    locks.searches = Allowance::of(1 << 20);
+    locks.searches = Steps::of(1 << 20);
     if let Some(max_sharers) = flavour.max_sharers {
         let limits = Limits { max_sharers, ..Limits::DEFAULT };
         locks.set_limits(limits, now);

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::slot;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::{Message, Notice, Places};
-use crate::lock::waiting::waits::waiter::Waiter;
-use crate::lock::words::{Now, Slots, Ticket};
+use crate::lock::waiting::place::{Message, Notice};
+use crate::lock::waiting::waits::waiter::{Tell, Waiter};
+use crate::lock::words::{Ms, Now, Slots, Ticket};
 
 /// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;
@@ -37,15 +37,18 @@ impl Ending {
 #[derive(Clone, Debug)]
 pub struct Endings(RangeInclusive<Ticket>, Ending);
 
-impl Places {
-    /// A place that is tied to this connection.
-    pub fn tied_to(&self, client: u64) -> Option<Ticket> {
-        let tied = (self.sessions).range((client, Ticket::MIN)..=(client, Ticket::MAX));
-        tied.map(|&(_, ticket)| ticket).next()
-    }
-}
-
 impl Waiting {
+    /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
+    /// owner, if that wants it. So many replicas have acknowledged the grant.
+    pub fn begin_claim(&mut self, ticket: Ticket, replicas: u8, ends: Ms) {
+        if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
+            let notice = place.notify.as_ref().map(|_| Notice::Granted(ticket));
+            self.places.messages.extend(notice);
+            self.waits.change(ticket, |waiter| waiter.acknowledged = replicas);
+            self.waits.claim_by(ticket, ends);
+        }
+    }
+
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
     /// skipped.
     pub fn take_message(&mut self) -> Option<Message> {
@@ -67,13 +70,15 @@ impl Waiting {
 
     /// No client has received the message that it is this place's turn: its claim ends at once.
     pub fn pass_by(&mut self, ticket: Ticket, now: Now) {
-        let is_granted = self.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if let Some(place) = self.waits.place_mut(ticket).filter(|_| is_granted)
-            && let Some(notification) = &mut place.notify
-        {
-            notification.is_undelivered = true;
-            self.places.claim_by(ticket, place, now.ms().saturating_sub(1));
-        }
+        self.waits.change(ticket, |waiter| {
+            if waiter.is_granted()
+                && let Tell::Place(place) = &mut waiter.tell
+                && let Some(notification) = &mut place.notify
+            {
+                notification.is_undelivered = true;
+                place.claim_ends = now.ms().saturating_sub(1);
+            }
+        });
     }
 
     /// Schedules the end of many places; they end in portions, in the next ticks.

@@ -5,8 +5,8 @@
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Places;
-use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Ms, Now, Ticket, earlier};
+use crate::lock::waiting::waits::waiter::{State, Waiter};
+use crate::lock::words::{Limits, Ms, Now, Terms, Ticket, earlier};
 
 /// How often to check whether the server keeps owners from asking.
 const LOOK: Ms = 250;
@@ -26,6 +26,34 @@ impl Places {
     /// When that ends for which an owner had `length` to ask, until `end`.
     pub fn end_of(&self, end: Ms, length: Ms) -> Ms {
         end.max(self.can_ask_since.saturating_add(length.max(AT_LEAST)))
+    }
+
+    /// When this request times out, or its lease ends.
+    pub fn end_of_wait(&self, waiter: &Waiter) -> Ms {
+        waiter.place().map_or(waiter.ends, |place| self.end_of(waiter.ends, place.length))
+    }
+
+    /// Returns the terms on which this waiter is granted its locks. A place has them only for the time in which to
+    /// claim them: to the end of its lease, and at most `lock.claim-time` if a message tells its owner of the grant.
+    /// Its turn waits for no replicas, but its claim does.
+    pub fn terms_of<'a>(
+        &self,
+        waiter: &Waiter,
+        owner: &'a [u8],
+        limits: &Limits,
+        now: Now,
+    ) -> Terms<'a> {
+        let (ttl, spare) = match waiter.place() {
+            None => (waiter.ttl, limits.spare(waiter.replicas)),
+            Some(place) => {
+                let lease_ends = self.end_of_wait(waiter);
+                let claim_ends = self.end_of(now.plus(limits.claim_time), limits.claim_time);
+                let claim_ends = place.notify.as_ref().map_or(lease_ends, |_| claim_ends);
+                (lease_ends.min(claim_ends).saturating_sub(now.ms()).max(1), 0)
+            }
+        };
+        let (mode, client, session) = (waiter.mode, waiter.client, waiter.session);
+        Terms { owner, mode, ttl, spare, client, session }
     }
 }
 
@@ -47,7 +75,7 @@ impl Waiting {
             return;
         }
         let lease = self.waits.next_time_up().map(|(until, _)| until);
-        let claim = self.places.claims.first().map(|&(end, _)| end);
+        let claim = self.waits.next_claim().map(|(end, _)| end);
         if let Some(at) = earlier(lease, claim)
             && now.ms().saturating_sub(at.max(self.places.ticked)) > LATE
         {
@@ -63,22 +91,12 @@ impl Waiting {
         }
     }
 
-    /// When this place's lease ends.
-    pub fn end_of_lease(&self, ticket: Ticket) -> Option<Ms> {
-        let (place, until) = self.waits.get(ticket)?.lease()?;
-        Some(self.places.end_of(until, place.length))
-    }
-
-    /// Returns the outcome of a waiter that must not be granted anything any more; nothing if it still may.
+    /// Returns the outcome of a wait that must not be granted anything any more; nothing if it still may.
     pub fn outcome_if_over(&self, ticket: Ticket, now: Now) -> Option<State> {
         let waiter = self.waits.get(ticket)?;
         if self.waits.is_to_send_away(ticket) {
             return Some(State::SentAway);
         }
-        let is_up = match self.end_of_lease(ticket) {
-            Some(until) => until <= now.ms(),
-            None => waiter.is_up(now),
-        };
-        is_up.then_some(State::TimedOut)
+        (self.places.end_of_wait(waiter) <= now.ms()).then_some(State::TimedOut)
     }
 }

@@ -13,24 +13,18 @@
 //! another mode; when its user loses the right to the locks; when the connection that it is tied to closes;
 //! when the server becomes a replica or is drained; when its slot leaves, if the server says so.
 
-mod claim;
 pub mod end;
 mod kept;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::lock::waiting::place::end::Endings;
-use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Asker, Lease, Ms, Notify, Ticket};
 
 /// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::waits::waiter::Waiter)s.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// Grants that are not claimed yet, by when each has to be.
-    claims: BTreeSet<(Ms, Ticket)>,
-    /// Places that end with a connection, by that connection.
-    sessions: BTreeSet<(u64, Ticket)>,
     /// Notifications that are to be published.
     messages: VecDeque<Notice>,
     endings: VecDeque<Endings>,
@@ -113,35 +107,12 @@ impl Place {
 }
 
 impl Places {
-    /// Is there anything to do for places that waits for no time to come?
-    pub fn have_work(&self) -> bool {
-        !self.messages.is_empty() || !self.endings.is_empty()
+    /// How many pieces of work there are for places that wait for no time to come.
+    pub fn work(&self) -> usize {
+        self.messages.len().saturating_add(self.endings.len())
     }
 
-    /// How many times are set, and how many pieces of work are to be done.
-    pub fn counts(&self) -> [usize; 2] {
-        [self.claims.len(), self.messages.len().saturating_add(self.endings.len())]
-    }
-
-    /// Ties this request to the connection that it ends with, if it is a place that does.
-    pub fn tie(&mut self, ticket: Ticket, waiter: &Waiter) {
-        if waiter.session && waiter.place().is_some() {
-            self.sessions.insert((waiter.client, ticket));
-        }
-    }
-
-    pub fn untie(&mut self, ticket: Ticket, waiter: &Waiter) {
-        self.sessions.remove(&(waiter.client, ticket));
-    }
-
-    /// Notifies the owner of this place, if it wants that, that it is its turn.
-    pub fn notify(&mut self, ticket: Ticket, place: &Place) {
-        if place.notify.is_some() {
-            self.messages.push_back(Notice::Granted(ticket));
-        }
-    }
-
-    /// The same, that the place is lost.
+    /// Notifies the owner of this place, if it wants that, that the place is lost.
     pub fn notify_lost(&mut self, place: &Place) {
         let message = place.message(None);
         self.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));

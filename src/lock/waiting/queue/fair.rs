@@ -141,12 +141,12 @@ impl Fair {
 
     /// The requests of this group, in order of arrival.
     pub fn of(&self, group: Group) -> impl Iterator<Item = &Stand> {
-        let from = self.by_group.elements_from((group, Ticket::MIN));
+        let from = self.by_group.from((group, Ticket::MIN));
         from.take_while(move |stand| stand.group == group)
     }
 
     pub fn group_of(&self, ticket: Ticket) -> Option<Group> {
-        let (found, group) = self.arrived.from((ticket, Group::MIN)).next()?;
+        let &(found, group) = self.arrived.from((ticket, Group::MIN)).next()?;
         (found == ticket).then_some(group)
     }
 
@@ -159,7 +159,7 @@ impl Fair {
             turn.has_room() && may_be(first) && Some(first) != own
         };
         let with_room = self.turns.range(self.held.saturating_add(1)..);
-        let next = with_room.filter_map(|(_, turns)| turns.elements().find(is_next));
+        let next = with_room.filter_map(|(_, turns)| turns.iter().find(is_next));
         next.min_by_key(|turn| turn.key()).map(|turn| turn.first.ticket)
     }
 
@@ -196,7 +196,7 @@ impl Fair {
 
     /// The first groups in the order of their turns.
     pub fn groups(&self, most: usize) -> Vec<Turn> {
-        let firsts = self.turns.values().flat_map(|turns| turns.elements().take(most));
+        let firsts = self.turns.values().flat_map(|turns| turns.iter().take(most));
         let mut firsts: Vec<Turn> = firsts.copied().collect();
         firsts.sort_unstable_by_key(Sorted::key);
         firsts.truncate(most);

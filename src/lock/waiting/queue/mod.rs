@@ -17,21 +17,19 @@ pub struct Queue {
     /// The waiters without FAIR, in order of arrival, which is that of their tickets.
     order: Order<Stand>,
     /// Those with FAIR, if there have been any.
-    fair: Option<Box<Fair>>,
-    /// Those that wait for other locks too.
-    several: BTreeSet<Ticket>,
+    pub fair: Option<Box<Fair>>,
+    /// Those without FAIR that wait for other locks too.
+    pub several: BTreeSet<Ticket>,
     /// Places that sleep, and are in no order.
-    asleep: BTreeSet<Ticket>,
+    pub asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
-    single_name: Option<Rc<[Name]>>,
+    pub(super) single_name: Option<Rc<[Name]>>,
     /// Was the key no lock when it was last read?
-    is_no_lock: bool,
-    /// May the key have changed since it was last read?
-    stale: bool,
-    /// The count of changes of many keys when `stale` was last brought up to date.
-    changes: u64,
+    pub(super) is_no_lock: bool,
+    /// The count of changes of many keys when the key was last read; none if it may have changed since.
+    pub(super) seen: Option<u64>,
     /// When the lock is to be settled again, at the latest: its alarm.
-    alarm: Option<Ms>,
+    pub(super) alarm: Option<Ms>,
 }
 
 /// A waiter without FAIR in its order.
@@ -53,103 +51,33 @@ impl Sorted for Stand {
 impl Queue {
     /// A queue that is new after so many changes of many keys.
     pub(super) fn new(changes: u64) -> Self {
-        Self { changes, ..Self::default() }
+        Self { seen: Some(changes), ..Self::default() }
     }
 
-    /// Adds a waiter without FAIR in order of its ticket; a new one comes last. `mode` is that of a waiter for this lock
-    /// alone.
-    pub fn join(&mut self, ticket: Ticket, mode: Option<Mode>) {
-        if mode.is_none() {
+    /// Adds a waiter in order of its ticket, with FAIR in this group; a new one comes last. `is_alone` says that it waits
+    /// for this lock alone.
+    pub fn join(&mut self, ticket: Ticket, (mode, group): (Mode, Option<Group>), is_alone: bool) {
+        self.asleep.remove(&ticket);
+        if let (Mode::Fair { limit, per }, Some(group)) = (mode, group) {
+            let per = per.unwrap_or(u16::MAX);
+            return self.fair.get_or_insert_default().join(fair::Stand {
+                group,
+                ticket,
+                limit,
+                per,
+            });
+        }
+        let room = if is_alone { mode.room(u64::MAX) } else { u64::MAX };
+        if !is_alone {
             self.several.insert(ticket);
         }
-        let room = mode.map_or(u64::MAX, |mode| mode.room(u64::MAX));
         self.order.insert(Stand { ticket, room });
-    }
-
-    /// Adds a waiter with FAIR.
-    pub fn join_fair(&mut self, stand: fair::Stand) {
-        self.fair.get_or_insert_default().join(stand);
-    }
-
-    /// The order of the waiters with FAIR.
-    pub fn fair(&self) -> Option<&Fair> {
-        self.fair.as_deref()
-    }
-
-    pub fn fair_mut(&mut self) -> Option<&mut Fair> {
-        self.fair.as_deref_mut()
-    }
-
-    /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
-    pub fn single_name(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
-        Rc::clone(self.single_name.get_or_insert_with(|| Rc::from([name()])))
-    }
-
-    /// The waiters that wait for other locks too.
-    pub fn several(&self) -> &BTreeSet<Ticket> {
-        &self.several
     }
 
     /// All waiters without FAIR in their order, and beside fewer than how many others each of those that wait for this lock alone is
     /// granted it.
     pub fn demands(&self) -> impl Iterator<Item = (Ticket, u64)> {
-        self.order.elements().map(|stand| (stand.ticket, stand.room))
-    }
-
-    /// The places that sleep, and are in no order.
-    pub fn asleep(&self) -> &BTreeSet<Ticket> {
-        &self.asleep
-    }
-
-    /// Adds a place that sleeps.
-    pub fn join_asleep(&mut self, ticket: Ticket) {
-        self.asleep.insert(ticket);
-    }
-
-    /// A place that has slept has joined where it belongs by its ticket.
-    pub fn wake(&mut self, ticket: Ticket) {
-        self.asleep.remove(&ticket);
-        self.touch();
-    }
-
-    /// The key may have changed.
-    pub fn touch(&mut self) {
-        self.stale = true;
-    }
-
-    /// Many keys may have changed, for the last time when there had been so many such changes.
-    pub(super) fn touch_since(&mut self, changes: u64) {
-        self.stale = self.is_stale(changes);
-        self.changes = changes;
-    }
-
-    /// May the key have changed since it was last read, with the last of so many changes of many keys?
-    pub(super) fn is_stale(&self, changes: u64) -> bool {
-        self.stale || self.changes != changes
-    }
-
-    /// May the key have changed since this was last asked, or since the lock was last looked at?
-    pub fn take_stale(&mut self) -> bool {
-        std::mem::take(&mut self.stale)
-    }
-
-    /// The key has been read.
-    pub fn looked_at(&mut self, is_no_lock: bool) {
-        (self.stale, self.is_no_lock) = (false, is_no_lock);
-    }
-
-    pub fn is_no_lock(&self) -> bool {
-        self.is_no_lock
-    }
-
-    /// Would an alarm at this time come before the one that is set?
-    pub fn would_ring_first(&self, at: Ms) -> bool {
-        self.alarm.is_none_or(|alarm| at < alarm)
-    }
-
-    /// Sets the alarm, and returns the one before.
-    pub(in crate::lock::waiting) fn set_alarm(&mut self, alarm: Option<Ms>) -> Option<Ms> {
-        std::mem::replace(&mut self.alarm, alarm)
+        self.order.iter().map(|stand| (stand.ticket, stand.room))
     }
 
     /// Removes a waiter, wherever it is; `granted` is its grant, if it has one. Returns whether others may have waited
@@ -181,7 +109,8 @@ impl Queue {
     /// The one that would come before a new request, which is of this group or without FAIR, if that did not wait by
     /// `own`.
     pub fn in_the_way(&self, group: Option<Group>, own: Option<Ticket>) -> Option<Ticket> {
-        let first = self.order.iter().find(|&one| Some(one) != own);
+        let mut order = self.order.iter().map(Sorted::key);
+        let first = order.find(|&one| Some(one) != own);
         first.or_else(|| self.fair.as_ref()?.in_the_way(group, own))
     }
 
@@ -199,9 +128,9 @@ impl Queue {
 
     /// All waiters, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        let mut order = self.order.iter().peekable();
+        let mut order = self.order.iter().map(Sorted::key).peekable();
         let fair = self.fair.iter().flat_map(|fair| fair.arrived.iter());
-        let mut fair = fair.map(|(ticket, _)| ticket).peekable();
+        let mut fair = fair.map(|&(ticket, _)| ticket).peekable();
         std::iter::from_fn(move || match fair.peek() {
             Some(&one) if order.peek().is_none_or(|&other| one < other) => fair.next(),
             _ => order.next(),
@@ -254,28 +183,26 @@ mod tests {
             let stands = naive.place(ticket).is_some();
             match chance >> 61 {
                 0 | 1 if !stands && !naive.asleep.contains(&ticket) => {
-                    queue.join(ticket, Some(Mode::Shared));
+                    queue.join(ticket, (Mode::Shared, None), true);
                     naive.standing.insert(ticket);
                 }
                 4 => assert_eq!(queue.leave(ticket, None), naive.remove(ticket), "{step}"),
                 5 if stands => {
                     assert_eq!(queue.leave(ticket, None), naive.remove(ticket), "{step}");
-                    queue.join_asleep(ticket);
+                    queue.asleep.insert(ticket);
                     naive.asleep.insert(ticket);
                 }
                 6 if naive.asleep.contains(&ticket) => {
-                    queue.wake(ticket);
-                    queue.join(ticket, None);
+                    queue.join(ticket, (Mode::Shared, None), false);
                     naive.remove(ticket);
                     naive.standing.insert(ticket);
-                    assert!(queue.take_stale(), "who stands there has changed");
                 }
                 _ => {}
             }
             let order = &naive.standing;
             assert!(queue.iter().eq(order.iter().copied()), "{step}");
             assert_eq!((queue.first(), queue.len()), (order.first().copied(), order.len()));
-            assert_eq!(queue.asleep(), &naive.asleep);
+            assert_eq!(queue.asleep, naive.asleep);
             assert_eq!(queue.is_empty(), order.is_empty() && naive.asleep.is_empty());
             let place = naive.place(ticket);
             assert_eq!(queue.contains(ticket), place.is_some());
@@ -289,18 +216,17 @@ mod tests {
     fn the_queue_knows_who_waits_for_other_locks_too_and_what_the_rest_bears() {
         let mut queue = Queue::default();
         let modes = [Some(Mode::Exclusive), None, Some(Mode::Limit(3)), Some(Mode::Shared), None];
-        for (ticket, mode) in (1..).zip(modes) {
-            queue.join(ticket, mode);
+        for (ticket, alone) in (1..).zip(modes) {
+            queue.join(ticket, (alone.unwrap_or(Mode::Exclusive), None), alone.is_some());
         }
         queue.leave(5, None);
-        assert!(queue.several().iter().eq(&[2]));
+        assert!(queue.several.iter().eq(&[2]));
         assert!(queue.demands().eq([(1, 1), (2, u64::MAX), (3, 3), (4, u64::MAX)]));
         queue.leave(2, None);
-        queue.join_asleep(2);
-        assert!(queue.several().is_empty());
-        queue.wake(2);
-        queue.join(2, None);
-        assert!(queue.several().iter().eq(&[2]));
+        queue.asleep.insert(2);
+        assert!(queue.several.is_empty());
+        queue.join(2, (Mode::Exclusive, None), false);
+        assert!(queue.several.iter().eq(&[2]) && queue.asleep.is_empty());
         assert_eq!((queue.first(), queue.is_last(4)), (Some(1), true));
     }
 }

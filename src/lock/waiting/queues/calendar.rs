@@ -21,10 +21,22 @@ const LOOKS_PER_MS: usize = 50;
 impl Queues {
     /// Notes that something has happened to this key: it is settled in the next [`tick`](crate::lock::Locks::tick).
     pub fn note(&mut self, name: Name) {
-        if let Some(queue) = self.get_mut(name.borrow()) {
-            queue.touch();
-        }
+        self.touch(name.borrow());
         self.noted.insert(name);
+    }
+
+    /// This key may have changed: the next look at its lock reads it anew.
+    pub fn touch(&mut self, name: NameRef<'_>) {
+        if let Some(queue) = self.get_mut(name) {
+            queue.seen = None;
+        }
+    }
+
+    /// May the key of a lock with a queue have changed since this was last asked, or since the lock was last looked at?
+    pub fn take_stale(&mut self, name: NameRef<'_>) -> Option<bool> {
+        let changes = Some(self.changes);
+        let queue = self.get_mut(name)?;
+        Some(std::mem::replace(&mut queue.seen, changes) != changes)
     }
 
     /// These locks are settled in the next tick.
@@ -51,19 +63,25 @@ impl Queues {
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.
     pub fn looked_at(&mut self, name: NameRef<'_>, is_no_lock: bool, next: Option<Ms>, now: Now) {
         let again = is_no_lock.then(|| now.plus(self.pause(NO_LOCK)));
-        let Some(queue) = self.get_mut(name) else {
-            return;
-        };
-        queue.looked_at(is_no_lock);
-        if let Some(at) = earlier(next, again).filter(|&at| queue.would_ring_first(at)) {
-            self.set_alarm(name, Some(at));
+        let changes = Some(self.changes);
+        if let Some(queue) = self.get_mut(name) {
+            (queue.seen, queue.is_no_lock) = (changes, is_no_lock);
+        }
+        if let Some(at) = earlier(next, again) {
+            self.look_by(name, at);
         }
     }
 
     /// Has a lock with a queue looked at by this time. An earlier look stays.
     pub fn look_by(&mut self, name: NameRef<'_>, at: Ms) {
-        if self.get(name).is_some_and(|queue| queue.would_ring_first(at)) {
-            self.set_alarm(name, Some(at));
+        let Some((_, name, queue)) = self.by_name.get_full_mut(&name) else {
+            return;
+        };
+        if queue.alarm.is_none_or(|alarm| at < alarm) {
+            if let Some(before) = queue.alarm.replace(at) {
+                self.alarms.remove(&(before, name.clone()));
+            }
+            self.alarms.insert((at, name.clone()));
         }
     }
 
@@ -75,23 +93,8 @@ impl Queues {
     /// Was this key not a lock when it was last looked at, or has it been touched since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
         match self.get(name) {
-            Some(queue) => queue.is_no_lock() || queue.is_stale(self.changes),
+            Some(queue) => queue.is_no_lock || queue.seen != Some(self.changes),
             None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
-        }
-    }
-
-    /// Sets, moves or clears the alarm of a lock that has a queue.
-    pub(super) fn set_alarm(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
-        let Some(queue) = self.get_mut(name) else {
-            return;
-        };
-        let before = queue.set_alarm(alarm);
-        let stored = self.by_name.get_key_value(&name).filter(|_| before != alarm);
-        if let Some((name, _)) = stored {
-            if let Some(before) = before {
-                self.alarms.remove(&(before, name.clone()));
-            }
-            self.alarms.extend(alarm.map(|at| (at, name.clone())));
         }
     }
 
@@ -100,9 +103,12 @@ impl Queues {
         if let Some(name) = self.noted.pop_first() {
             return Some(name);
         }
-        if let Some((_, name)) = self.alarms.first().filter(|&&(at, _)| at <= now.ms()) {
-            let name = name.clone();
-            self.set_alarm(name.borrow(), None);
+        if self.next_alarm().is_some_and(|at| at <= now.ms())
+            && let Some((_, name)) = self.alarms.pop_first()
+        {
+            if let Some(queue) = self.get_mut(name.borrow()) {
+                queue.alarm = None;
+            }
             return Some(name);
         }
         // From the last to the first, because a queue that is removed is replaced by the last one.
@@ -124,6 +130,7 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::waiting::queue::Queue;
     use crate::lock::words::{Mode, Secret};
 
     /// The queues of so many locks, in each of which a request stands.
@@ -133,7 +140,8 @@ mod tests {
             |number: usize| NameRef::new(0, number.to_string().as_bytes(), Secret(1, 2)).keep();
         let names: Vec<Name> = (0..count).map(named).collect();
         for name in &names {
-            queues.join(&[name.borrow()], 1, (Mode::Exclusive, None));
+            let join = |queue: &mut Queue| queue.join(1, (Mode::Exclusive, None), true);
+            queues.join([name.borrow()].into_iter(), join);
         }
         (queues, names)
     }
@@ -144,12 +152,15 @@ mod tests {
         for (name, at) in names.iter().zip([50, 30, 40]) {
             queues.look_by(name.borrow(), at);
         }
-        queues.set_alarm(names[1].borrow(), Some(45));
-        assert_eq!(queues.next_alarm(), Some(40));
-        queues.set_alarm(names[2].borrow(), None);
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(45), [2, 0]));
-        queues.close(names[1].borrow());
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(50), [1, 0]));
+        assert_eq!(queues.next_alarm(), Some(30));
+        queues.look_by(names[0].borrow(), 20);
+        queues.look_by(names[0].borrow(), 60);
+        assert_eq!((queues.next_alarm(), queues.counts()), (Some(20), [3, 0]));
+        queues.close(names[0].borrow());
+        assert_eq!((queues.next_alarm(), queues.counts()), (Some(30), [2, 0]));
+        assert_eq!(queues.take_due(Now::from_micros(29_999)), None);
+        assert!(queues.take_due(Now::from_micros(30_000)) == Some(names[1].clone()));
+        assert_eq!((queues.next_alarm(), queues.counts()), (Some(40), [1, 0]));
     }
 
     #[test]

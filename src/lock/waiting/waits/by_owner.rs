@@ -31,7 +31,7 @@ impl Waits {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
         let print = self.print_of(owner);
         let its = self.by_owner.from((print, Ticket::MIN));
-        let its = its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket);
+        let its = its.take_while(move |&&(of, _)| of == print).map(|&(_, ticket)| ticket);
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
     }
 
@@ -69,8 +69,8 @@ impl Waits {
     pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
         let may_be = |one: &Waiter| match one.tell {
             Tell::Place(_) => true,
-            Tell::Client(Reply::Due) if one.state.is_grant() => true,
-            Tell::Client(_) => one.state == State::Waiting,
+            Tell::Client { reply: Reply::Due, .. } if one.state.is_grant() => true,
+            Tell::Client { .. } => one.state == State::Waiting,
         };
         self.of(owner, may_be).collect()
     }
@@ -78,7 +78,7 @@ impl Waits {
     /// All requests and places for locks of this database that have not ended.
     pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
         let all = self.by_owner.iter();
-        let all = all.filter_map(|(_, ticket)| Some((ticket, self.get(ticket)?)));
+        let all = all.filter_map(|&(_, ticket)| Some((ticket, self.get(ticket)?)));
         all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
     }
 

@@ -10,103 +10,88 @@
 //! | was replaced, and has had no reply | `Replaced`, once | forgets it, and nothing else |
 //! | was replaced, and has its reply | none | the same |
 
-use std::collections::BTreeMap;
-
-use crate::lock::waiting::waits::waiter::{FOREVER, Tell};
+use crate::lock::waiting::place::Place;
+use crate::lock::waiting::waits::waiter::{FOREVER, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
 use crate::lock::words::{Ms, Request};
 
-/// The blocked clients that have not begun the waits that they wait by, or wait no more. There are few.
-#[derive(Debug, Default)]
-pub struct Handles {
-    /// The waits that clients have taken over, by these clients; and the other way round.
-    waits: BTreeMap<Ticket, Ticket>,
-    clients: BTreeMap<Ticket, Ticket>,
-    /// Handles whose waits were taken over, until they end; and whether they have had their reply.
-    replaced: BTreeMap<Ticket, bool>,
-}
-
-impl Handles {
-    pub fn len(&self) -> usize {
-        self.replaced.len().saturating_add(self.waits.len())
-    }
-
-    /// This wait has no client any more, or another one.
-    pub fn forget(&mut self, ticket: Ticket) {
-        if let Some(handle) = self.clients.remove(&ticket) {
-            self.waits.remove(&handle);
-        }
-    }
+/// A blocked client that has not begun the wait that it waits by, or waits no more. There are few.
+#[derive(Debug)]
+pub enum Client {
+    /// It has taken over this wait.
+    Waits(Ticket),
+    Replaced {
+        has_reply: bool,
+    },
 }
 
 impl Waits {
     /// Was this blocked client replaced?
     pub fn is_replaced(&self, handle: Ticket) -> bool {
-        self.handles.replaced.contains_key(&handle)
+        matches!(self.clients.get(&handle), Some(Client::Replaced { .. }))
     }
 
-    /// If this blocked client was replaced, returns whether it has had no reply that says so; it gets that now.
-    pub fn tell_replaced(&mut self, handle: Ticket) -> Option<bool> {
-        let replied = self.handles.replaced.get_mut(&handle)?;
-        Some(!std::mem::replace(replied, true))
+    /// Was this blocked client replaced, and has it had no reply that says so? It gets that now.
+    pub fn tell_replaced(&mut self, handle: Ticket) -> bool {
+        match self.clients.get_mut(&handle) {
+            Some(Client::Replaced { has_reply }) => !std::mem::replace(has_reply, true),
+            _ => false,
+        }
     }
 
-    /// A blocked client has ended. Returns whether it was replaced.
-    pub fn forget_replaced(&mut self, handle: Ticket) -> bool {
-        self.handles.replaced.remove(&handle).is_some()
+    /// A blocked client that was replaced has ended.
+    pub fn forget_replaced(&mut self, handle: Ticket) {
+        self.clients.remove(&handle);
     }
 
     /// The wait of this blocked client, unless another request has taken it over.
     #[inline]
     pub fn wait_of_client(&self, handle: Ticket) -> Option<Ticket> {
-        let ticket = self.handles.waits.get(&handle).copied().unwrap_or(handle);
-        (self.client_of(ticket) == handle && !self.is_place(ticket)).then_some(ticket)
-    }
-
-    /// The handle of the client that is blocked for this wait.
-    #[inline]
-    pub fn client_of(&self, ticket: Ticket) -> Ticket {
-        self.handles.clients.get(&ticket).copied().unwrap_or(ticket)
+        let ticket = match self.clients.get(&handle) {
+            None => handle,
+            Some(&Client::Waits(ticket)) => ticket,
+            Some(Client::Replaced { .. }) => return None,
+        };
+        (self.get(ticket)?.client_handle() == Some(handle)).then_some(ticket)
     }
 
     /// The client that is blocked for this wait, if there is one, is replaced. Returns its handle: it is to be told.
     pub fn replace_client(&mut self, ticket: Ticket) -> Option<Ticket> {
-        if self.is_place(ticket) {
-            return None;
-        }
-        let handle = self.client_of(ticket);
-        self.handles.forget(ticket);
-        self.handles.replaced.insert(handle, false);
+        let handle = self.get(ticket)?.client_handle()?;
+        self.clients.insert(handle, Client::Replaced { has_reply: false });
         Some(handle)
     }
 
-    /// Has this request, for the same locks in the same mode, take over a wait that does not sleep. Returns the handle of
-    /// its client, if it has one that is to be blocked.
-    pub(in crate::lock::waiting) fn take_over(
+    /// This wait has ended, and with it that of its client.
+    pub(super) fn forget_client_of(&mut self, waiter: &Waiter) {
+        if let Some(handle) = waiter.client_handle()
+            && let Some(Client::Waits(_)) = self.clients.get(&handle)
+        {
+            self.clients.remove(&handle);
+        }
+    }
+
+    /// Has this request, for the same locks in the same mode, take over a wait that does not sleep, and whose client, if
+    /// it has one, was replaced. Returns the handle of the client that is to be blocked, if one is.
+    pub fn take_over(
         &mut self,
         ticket: Ticket,
         request: &Request<'_>,
-        (until, tell): (Option<Ms>, Tell),
+        (until, place): (Option<Ms>, Option<Place>),
     ) -> Ticket {
-        let (was_place, is_place) = (self.is_place(ticket), matches!(tell, Tell::Place(_)));
+        let handle = match place {
+            Some(_) => ticket,
+            None => self.draw_ticket(),
+        };
+        if place.is_none() {
+            self.clients.insert(handle, Client::Waits(ticket));
+        }
         let terms = &request.terms;
         self.change(ticket, |waiter| {
             (waiter.ttl, waiter.client, waiter.session) = (terms.ttl, terms.client, terms.session);
-            (waiter.ends, waiter.tell) = (until.unwrap_or(FOREVER), tell);
+            (waiter.ends, waiter.tell) = (until.unwrap_or(FOREVER), Tell::new(place, handle));
             waiter.replicas = request.replicas;
         });
-        if was_place != is_place
-            && let Some(waiter) = self.waiters.remove(ticket)
-        {
-            self.waiters.insert(ticket, waiter);
-        }
-        if is_place {
-            return ticket;
-        }
-        let handle = self.draw_ticket();
-        self.handles.forget(ticket);
-        self.handles.waits.insert(handle, ticket);
-        self.handles.clients.insert(ticket, handle);
         handle
     }
 }

@@ -3,17 +3,15 @@
 mod by_owner;
 pub mod clients;
 pub mod waiter;
-mod waiters;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::waits::clients::Handles;
-use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
-use crate::lock::waiting::waits::waiters::Waiters;
-use crate::lock::words::{Ms, Name, Secret};
+use crate::lock::waiting::waits::clients::Client;
+use crate::lock::waiting::waits::waiter::{FOREVER, Reply, State, Tell, Waiter};
+use crate::lock::words::{Ms, Name, Now, Request, Secret};
 
 /// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
 pub type Ticket = u64;
@@ -21,26 +19,30 @@ pub type Ticket = u64;
 /// All requests.
 #[derive(Debug)]
 pub struct Waits {
-    waiters: Waiters,
-    listed: Listed,
+    /// In boxes, because there may be a million places.
+    all: Order<(Ticket, Box<Waiter>)>,
+    lists: Lists,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
-    /// The server's error for waiters whose users have lost the right to the locks, until the client gets it.
-    denials: BTreeMap<Ticket, Rc<str>>,
-    handles: Handles,
+    clients: BTreeMap<Ticket, Client>,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
     last_ticket: Ticket,
     secret: Secret,
 }
 
-/// What is counted and listed of requests that wait, and of places that sleep.
+/// What is counted and listed of requests, as it follows from what they are.
 #[derive(Debug, Default)]
-struct Listed {
+struct Lists {
+    /// All places, and those that end with a connection, by that connection.
+    places: Order<Ticket>,
+    sessions: Order<(u64, Ticket)>,
+    /// Places whose grants are not claimed yet, by when each has to be.
+    claims: Order<(Ms, Ticket)>,
     /// Those that wait with a blocked client.
     clients: Order<Ticket>,
     /// How many wait without one: places that do not sleep.
-    places: usize,
+    waiting_places: usize,
     /// How many entries of those that wait there are in all queues: one for each of their locks.
     entries: usize,
     /// How many entries of sleeping places there are: one for each of their locks.
@@ -49,7 +51,7 @@ struct Listed {
     times_up: Order<(Ms, Ticket)>,
 }
 
-impl Listed {
+impl Lists {
     /// Lists this request, or takes it off the lists.
     fn list(&mut self, ticket: Ticket, waiter: &Waiter, is_listed: bool) {
         let add = |count: &mut usize, more: usize| {
@@ -58,18 +60,31 @@ impl Listed {
                 false => count.saturating_sub(more),
             };
         };
-        let entries = waiter.names.len();
-        match (waiter.state, &waiter.tell) {
-            (State::Waiting, Tell::Client(_)) => self.clients.set(ticket, is_listed),
-            (State::Waiting, Tell::Place(_)) => add(&mut self.places, 1),
-            (State::Asleep, _) => add(&mut self.entries_asleep, entries),
+        let place = waiter.place();
+        if place.is_some() {
+            self.places.set(ticket, is_listed);
+            if waiter.session {
+                self.sessions.set((waiter.client, ticket), is_listed);
+            }
+        }
+        let entries = match (waiter.state, place) {
+            (State::Waiting, None) => {
+                self.clients.set(ticket, is_listed);
+                &mut self.entries
+            }
+            (State::Waiting, Some(_)) => {
+                add(&mut self.waiting_places, 1);
+                &mut self.entries
+            }
+            (State::Asleep, _) => &mut self.entries_asleep,
+            (State::Granted(_), Some(place)) => {
+                return self.claims.set((place.claim_ends, ticket), is_listed);
+            }
             _ => return,
-        }
-        if waiter.state == State::Waiting {
-            add(&mut self.entries, entries);
-        }
-        if let Some(until) = waiter.until() {
-            self.times_up.set((until, ticket), is_listed);
+        };
+        add(entries, waiter.names.len());
+        if waiter.ends != FOREVER {
+            self.times_up.set((waiter.ends, ticket), is_listed);
         }
     }
 }
@@ -77,11 +92,10 @@ impl Listed {
 impl Waits {
     pub fn new(secret: Secret) -> Self {
         Self {
-            waiters: Waiters::default(),
-            listed: Listed::default(),
+            all: Order::default(),
+            lists: Lists::default(),
             by_owner: Order::default(),
-            denials: BTreeMap::new(),
-            handles: Handles::default(),
+            clients: BTreeMap::new(),
             sent_away_to: 0,
             last_ticket: 0,
             secret,
@@ -97,32 +111,66 @@ impl Waits {
         self.last_ticket
     }
 
-    pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
+    /// Adds a request for these locks, which begins in this state and waits until then, if that is not indefinite.
+    pub(in crate::lock::waiting) fn insert(
+        &mut self,
+        ticket: Ticket,
+        request: &Request<'_>,
+        (names, state): (Rc<[Name]>, State),
+        (until, place): (Option<Ms>, Option<Place>),
+        now: Now,
+    ) {
+        let terms = &request.terms;
+        let waiter = Waiter {
+            names,
+            owner: Rc::from(terms.owner),
+            print: self.print_of(terms.owner),
+            ttl: terms.ttl,
+            mode: terms.mode,
+            ends: until.unwrap_or(FOREVER),
+            since: now,
+            client: terms.client,
+            tell: Tell::new(place, ticket),
+            state,
+            session: terms.session,
+            replicas: request.replicas,
+            acknowledged: 0,
+            shut_out_by: 0,
+        };
         self.by_owner.insert((waiter.print, ticket));
-        self.listed.list(ticket, &waiter, true);
-        self.waiters.insert(ticket, waiter);
+        self.lists.list(ticket, &waiter, true);
+        self.all.insert((ticket, Box::new(waiter)));
     }
 
     #[inline]
     pub fn get(&self, ticket: Ticket) -> Option<&Waiter> {
-        self.waiters.get(ticket)
+        self.all.get(ticket).map(|(_, waiter)| &**waiter)
     }
 
-    /// What makes this request a place, to be changed, if it is one.
-    pub(in crate::lock::waiting) fn place_mut(&mut self, ticket: Ticket) -> Option<&mut Place> {
-        match &mut self.waiters.get_mut(ticket)?.tell {
-            Tell::Place(place) => Some(place),
-            Tell::Client(_) => None,
-        }
+    fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        self.all.get_mut(ticket).map(|(_, waiter)| &mut **waiter)
     }
 
     /// Changes a request, and what is listed of it.
-    fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter)) {
-        if let Some(waiter) = self.waiters.get_mut(ticket) {
-            self.listed.list(ticket, waiter, false);
-            change(waiter);
-            self.listed.list(ticket, waiter, true);
-        }
+    pub(in crate::lock::waiting) fn change<R>(
+        &mut self,
+        ticket: Ticket,
+        change: impl FnOnce(&mut Waiter) -> R,
+    ) -> Option<R> {
+        let (_, waiter) = self.all.get_mut(ticket)?;
+        self.lists.list(ticket, waiter, false);
+        let changed = change(waiter);
+        self.lists.list(ticket, waiter, true);
+        Some(changed)
+    }
+
+    /// Gives the owner of a granted place until this time to claim it.
+    pub fn claim_by(&mut self, ticket: Ticket, ends: Ms) {
+        self.change(ticket, |waiter| {
+            if let Tell::Place(place) = &mut waiter.tell {
+                place.claim_ends = ends;
+            }
+        });
     }
 
     /// Brings a request into another state. Returns the one before, and the request's locks.
@@ -131,18 +179,10 @@ impl Waits {
         ticket: Ticket,
         state: State,
     ) -> Option<(State, Rc<[Name]>)> {
-        let mut before = None;
         self.change(ticket, |waiter| {
-            let state = std::mem::replace(&mut waiter.state, state);
             waiter.acknowledged = 0;
-            before = Some((state, Rc::clone(&waiter.names)));
-        });
-        before
-    }
-
-    /// The names of a place that falls asleep may be copies: these are those of its queues.
-    pub(in crate::lock::waiting) fn set_names(&mut self, ticket: Ticket, names: Rc<[Name]>) {
-        self.change(ticket, |waiter| waiter.names = names);
+            (std::mem::replace(&mut waiter.state, state), Rc::clone(&waiter.names))
+        })
     }
 
     /// Sets the end of this place's lease.
@@ -152,44 +192,32 @@ impl Waits {
 
     /// Removes a request altogether, and returns it.
     pub(in crate::lock::waiting) fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let waiter = self.waiters.remove(ticket)?;
-        self.listed.list(ticket, &waiter, false);
+        let (_, waiter) = self.all.remove(ticket)?;
+        self.lists.list(ticket, &waiter, false);
         self.by_owner.remove((waiter.print, ticket));
-        self.denials.remove(&ticket);
-        self.handles.forget(ticket);
-        Some(waiter)
+        self.forget_client_of(&waiter);
+        Some(*waiter)
     }
 
     /// The search for what this waiter may have begins with this one of its locks the next time.
     pub fn shut_out_by(&mut self, ticket: Ticket, at: usize) {
-        if let Some(waiter) = self.waiters.get_mut(ticket) {
+        if let Some(waiter) = self.get_mut(ticket) {
             waiter.shut_out_by = u16::try_from(at).unwrap_or_default();
         }
     }
 
-    /// So many replicas have acknowledged what this place was granted.
-    pub(in crate::lock::waiting) fn acknowledge(&mut self, ticket: Ticket, replicas: u8) {
-        if let Some(waiter) = self.waiters.get_mut(ticket) {
-            waiter.acknowledged = replicas;
+    /// Keeps the server's error for a client whose user has lost the right to its locks.
+    pub fn deny(&mut self, ticket: Ticket, error: Rc<str>) {
+        if let Some(Tell::Client { denial, .. }) = self.get_mut(ticket).map(|one| &mut one.tell) {
+            *denial = Some(error);
         }
-    }
-
-    /// Keeps the server's error for a waiter whose user has lost the right to its locks.
-    pub fn deny(&mut self, ticket: Ticket, denial: Rc<str>) {
-        self.denials.insert(ticket, denial);
-    }
-
-    pub fn denial(&self, ticket: Ticket) -> Option<&str> {
-        self.denials.get(&ticket).map(|denial| &**denial)
     }
 
     /// The server takes the reply to this waiter's client. Returns whether it has not yet.
     pub fn take_reply(&mut self, ticket: Ticket) -> bool {
-        let tell = self.waiters.get_mut(ticket).map(|waiter| &mut waiter.tell);
-        match tell {
-            Some(Tell::Client(reply @ Reply::Due)) => {
-                *reply = Reply::Taken;
-                true
+        match self.get_mut(ticket).map(|waiter| &mut waiter.tell) {
+            Some(Tell::Client { reply, .. }) => {
+                std::mem::replace(reply, Reply::Taken) == Reply::Due
             }
             _ => false,
         }
@@ -197,9 +225,9 @@ impl Waits {
 
     /// Notes whether the connection has survived the turn of the event loop in which the reply was sent.
     pub fn set_heard(&mut self, ticket: Ticket, lives: impl FnOnce(u64) -> bool) {
-        if let Some(waiter) = self.waiters.get_mut(ticket) {
-            let reply = if lives(waiter.client) { Reply::Heard } else { Reply::Taken };
-            waiter.tell = Tell::Client(reply);
+        if let Some(Waiter { client, tell: Tell::Client { reply, .. }, .. }) = self.get_mut(ticket)
+        {
+            *reply = if lives(*client) { Reply::Heard } else { Reply::Taken };
         }
     }
 
@@ -220,21 +248,32 @@ impl Waits {
     /// Are there no requests, not even such that have been decided and have not ended?
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
+        self.all.is_empty()
     }
 
     #[inline]
     pub fn has_places(&self) -> bool {
-        self.waiters.places() > 0
+        !self.lists.places.is_empty()
     }
 
     pub fn leased_places(&self) -> usize {
-        self.waiters.places()
+        self.lists.places.len()
     }
 
     /// The first place from this ticket on.
     pub fn next_place(&self, from: Ticket) -> Option<Ticket> {
-        self.waiters.next_place(from)
+        self.lists.places.from(from).next().copied()
+    }
+
+    /// A place that is tied to this connection.
+    pub fn tied_to(&self, client: u64) -> Option<Ticket> {
+        let tied = self.lists.sessions.from((client, Ticket::MIN)).next();
+        tied.filter(|&&(of, _)| of == client).map(|&(_, ticket)| ticket)
+    }
+
+    /// The place that has to claim its grant next, and by when.
+    pub fn next_claim(&self) -> Option<(Ms, Ticket)> {
+        self.lists.claims.first()
     }
 
     /// Marks all present waiters as to be sent away: none of them is granted anything any more.
@@ -248,32 +287,38 @@ impl Waits {
 
     /// How many requests wait, without places that sleep.
     pub fn count_waiting(&self) -> usize {
-        self.listed.clients.len().saturating_add(self.listed.places)
+        self.lists.clients.len().saturating_add(self.lists.waiting_places)
     }
 
     /// The number of entries in all queues together: a waiter has one in each of its queues.
     pub fn entries(&self) -> usize {
-        self.listed.entries
+        self.lists.entries
     }
 
     pub fn entries_asleep(&self) -> usize {
-        self.listed.entries_asleep
+        self.lists.entries_asleep
     }
 
     /// The request that times out next, or whose lease ends next, and when.
     pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
-        self.listed.times_up.first()
+        self.lists.times_up.first()
+    }
+
+    /// A waiter with a blocked client that is still to be sent away.
+    pub fn next_to_send_away(&self) -> Option<Ticket> {
+        self.lists.clients.first().filter(|&ticket| self.is_to_send_away(ticket))
     }
 
     /// The request with a blocked client that has waited longest.
     pub fn first_client(&self) -> Option<Ticket> {
-        self.listed.clients.first()
+        self.lists.clients.first()
     }
 
     /// How many requests have not ended, with clients that were replaced and that have taken waits over; and how many
     /// have a time.
     pub fn counts(&self) -> [usize; 2] {
-        [self.waiters.len().saturating_add(self.handles.len()), self.listed.times_up.len()]
+        let times = self.lists.times_up.len().saturating_add(self.lists.claims.len());
+        [self.all.len().saturating_add(self.clients.len()), times]
     }
 }
 
@@ -285,15 +330,9 @@ impl Waits {
 
     /// Prints all parts, to be compared.
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        let mut tickets: Vec<Ticket> = self.waiters.tickets().collect();
-        tickets.sort_unstable();
-        for ticket in tickets {
-            write!(to, "{ticket:?}{:?}", self.get(ticket))?;
-        }
-        let Listed { clients, places, entries, entries_asleep, times_up } = &self.listed;
-        write!(to, "{clients:?}{places:?} {entries:?} {entries_asleep:?} {times_up:?}")?;
-        let sent_away = clients.iter().filter(|&one| self.is_to_send_away(one));
-        write!(to, "{:?}{:?}", self.handles, sent_away.count())?;
-        write!(to, "{:?}{:?}", self.by_owner, self.denials)
+        let sent_away = self.lists.clients.iter().filter(|&&one| self.is_to_send_away(one));
+        write!(to, "{:?}{:?}{:?}", self.all, self.lists, sent_away.count())?;
+        write!(to, "{:?}", self.clients)?;
+        write!(to, "{:?}", self.by_owner)
     }
 }

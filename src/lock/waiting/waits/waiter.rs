@@ -30,7 +30,7 @@ use std::rc::Rc;
 use crate::lock::Turn;
 use crate::lock::budget;
 use crate::lock::waiting::place::Place;
-use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Request, Terms, Ticket};
+use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -63,10 +63,19 @@ pub struct Waiter {
 /// How an owner hears of its grant.
 #[derive(Debug)]
 pub enum Tell {
-    /// To the client that is blocked, by its reply.
-    Client(Reply),
+    /// To the client that is blocked, which the shell knows by this handle: by its reply.
+    /// The server's error, if its user has lost the right to the locks, is a part of that.
+    Client { handle: Ticket, reply: Reply, denial: Option<Rc<str>> },
     /// To the owner of this place in the queue, when it retries.
     Place(Place),
+}
+
+impl Tell {
+    /// To the owner of a place, or else to the blocked client with this handle.
+    pub fn new(place: Option<Place>, handle: Ticket) -> Self {
+        let (reply, denial) = (Reply::Due, None);
+        place.map_or(Self::Client { handle, reply, denial }, Self::Place)
+    }
 }
 
 /// What has become of the reply to a blocked client.
@@ -85,50 +94,30 @@ const _: () = assert!(size_of::<Waiter>() == 160, "there may be a million places
 pub const FOREVER: Ms = Ms::MAX;
 
 impl Waiter {
-    /// A waiter that begins to wait for these locks, until then if that is not indefinite.
-    pub fn new(
-        request: &Request<'_>,
-        print: u64,
-        names: Rc<[Name]>,
-        (until, since): (Option<Ms>, Now),
-        tell: Tell,
-    ) -> Self {
-        let terms = &request.terms;
-        Self {
-            names,
-            owner: Rc::from(terms.owner),
-            print,
-            ttl: terms.ttl,
-            mode: terms.mode,
-            ends: until.unwrap_or(FOREVER),
-            since,
-            client: terms.client,
-            tell,
-            state: State::Waiting,
-            session: terms.session,
-            replicas: request.replicas,
-            acknowledged: 0,
-            shut_out_by: 0,
-        }
-    }
-
-    /// The same of one that is granted its locks at once, and waits for replicas.
-    pub fn granted(self) -> Self {
-        Self { state: State::Pending(0), ..self }
-    }
-
     /// What makes it a place in the queue, if it is one.
     #[inline]
     pub fn place(&self) -> Option<&Place> {
         match &self.tell {
             Tell::Place(place) => Some(place),
-            Tell::Client(_) => None,
+            Tell::Client { .. } => None,
         }
     }
 
-    /// What makes it a place, and when its lease ends if its owner can ask all the time.
-    pub fn lease(&self) -> Option<(&Place, Ms)> {
-        self.place().zip(self.until())
+    /// The handle of the client that is blocked for it, if it is no place.
+    #[inline]
+    pub fn client_handle(&self) -> Option<Ticket> {
+        match self.tell {
+            Tell::Client { handle, .. } => Some(handle),
+            Tell::Place(_) => None,
+        }
+    }
+
+    /// The server's error that its client gets, if it was denied.
+    pub fn error(&self) -> Option<&str> {
+        match &self.tell {
+            Tell::Client { denial, .. } => denial.as_deref(),
+            Tell::Place(_) => None,
+        }
     }
 
     /// The work of taking it out of its queues, and of replying to its client.
@@ -156,11 +145,6 @@ impl Waiter {
         own == names
     }
 
-    /// When it times out, or the lease of a place ends; none if never.
-    pub fn until(&self) -> Option<Ms> {
-        (self.ends != FOREVER).then_some(self.ends)
-    }
-
     pub fn is_granted(&self) -> bool {
         matches!(self.state, State::Granted(_))
     }
@@ -174,30 +158,19 @@ impl Waiter {
 
     /// Has it ended without a grant, and has its client yet to be replied to?
     pub fn is_empty_handed(&self) -> bool {
-        matches!(self.tell, Tell::Client(Reply::Due))
+        matches!(self.tell, Tell::Client { reply: Reply::Due, .. })
             && !self.has_not_ended()
             && !self.state.is_grant()
     }
 
-    /// Has it stopped waiting, or is its time up?
-    pub fn is_up(&self, now: Now) -> bool {
-        self.state != State::Waiting || self.ends <= now.ms()
-    }
-
     /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
-    pub fn denial(&self, turn: &mut Turn<'_>, handle: Ticket) -> Option<Rc<str>> {
-        match &self.tell {
-            Tell::Place(place) => {
+    pub fn denial(&self, turn: &mut Turn<'_>) -> Option<Rc<str>> {
+        match self.tell {
+            Tell::Place(ref place) => {
                 (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from(""))
             }
-            Tell::Client(_) => turn.keys.denial(handle, &self.names),
+            Tell::Client { handle, .. } => turn.keys.denial(handle, &self.names),
         }
-    }
-
-    /// The terms of the holds that it is granted, with this ttl.
-    pub fn terms<'a>(&self, owner: &'a [u8], ttl: Ms) -> Terms<'a> {
-        let (client, session) = (self.client, self.session);
-        Terms { owner, mode: self.mode, ttl, spare: 0, client, session }
     }
 }
 
