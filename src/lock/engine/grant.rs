@@ -99,7 +99,7 @@ impl Records<'_, '_> {
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner, and mostly a share that is upgraded.
-            delivery: if part.is_new() || !is_known { news } else { Delivery::TOLD },
+            delivery: if part.is_new() || !is_known { news } else { Delivery::Told },
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };

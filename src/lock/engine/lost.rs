@@ -117,7 +117,7 @@ impl Journal<'_> {
             queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len())),
             client: entry.client,
         };
-        let loss = Loss { reason, count, name: self.name, owner: owner.bytes(), hold };
+        let loss = Loss { reason, count, name: self.name, owner, hold };
         self.log.add_loss(&loss, self.now);
     }
 }
@@ -128,7 +128,7 @@ impl Records<'_, '_> {
         self.journal().record_lost(reason, std::slice::from_ref(&former));
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(self.name.db).set(self.name, owner.bytes(), entry);
+        self.holds.ledger(self.name.db).set(self.name, &owner, entry);
     }
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
@@ -137,7 +137,7 @@ impl Records<'_, '_> {
         // If they are too many, one of them stands for all.
         let most = if self.limits.are_too_many(held) { 1 } else { held };
         for (owner, until) in self.holds.holders(self.turn, self.name, most) {
-            self.remember_foreign(owner.bytes(), (hold, until));
+            self.remember_foreign(&owner, (hold, until));
         }
         let lost = self.holds.ledger(self.name.db).take(self.name);
         self.journal().record_lost(Reason::Broken, &lost);

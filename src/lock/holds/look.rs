@@ -2,7 +2,7 @@
 //! knows nothing of. The search for deadlocks goes by the records, because in a cluster a command can't read keys of
 //! other slots.
 
-use crate::lock::holds::ledger::{End, Token};
+use crate::lock::holds::ledger::End;
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
@@ -49,7 +49,7 @@ impl Holds {
             return Look::NO_LOCK;
         }
         let mut lost = self.meet(turn, name);
-        let (lock, owner) = self.read(turn, name, |owner| (Token::from(owner), true));
+        let (lock, owner) = self.read(turn, name, |owner| (Box::<[u8]>::from(owner), true));
         let (mut next, mut is_anew) = (lock.next_change(), false);
         match (lock, owner) {
             (LockState::Shared { count, over, .. }, _) => {
@@ -71,12 +71,12 @@ impl Holds {
                 let ledger = self.ledgers.open(name.db);
                 let others = match wanted {
                     Some(Wanted { slot, is_stale, .. }) => {
-                        let holder = (owner.bytes(), Hold::Exclusive);
+                        let holder = (&*owner, Hold::Exclusive);
                         let seen = ledger.see(name, holder, deadline, slot, turn.now);
                         is_anew = is_stale || seen.is_some();
                         seen.unwrap_or_default()
                     }
-                    None => ledger.forget_others(name, owner.bytes()),
+                    None => ledger.forget_others(name, &owner),
                 };
                 lost.extend(Lost::all(others, Reason::Overwritten));
             }
@@ -118,7 +118,7 @@ impl Holds {
         }
         let mut sharers = Vec::with_capacity(count);
         self.each_sharer(turn, name, &mut |owner, ends| {
-            sharers.push((Token::from(owner), ends.own));
+            sharers.push((Box::<[u8]>::from(owner), ends.own));
             true
         });
         // Those that are not in the key any more stay until they are found missing.
@@ -128,7 +128,7 @@ impl Holds {
             held.move_ends(|end| if end.by_our_clock().is_none() { over } else { end });
         }
         for (owner, until) in sharers {
-            let holder = (owner.bytes(), Hold::Shared);
+            let holder = (&*owner, Hold::Shared);
             ledger.see(name, holder, until, wanted.slot, turn.now);
         }
         if let Some(held) = ledger.held_mut(name) {

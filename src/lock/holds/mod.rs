@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Token};
+use crate::lock::holds::ledger::{Entry, Former, Held, Ledger};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::entry::Reason;
 use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
@@ -89,7 +89,7 @@ impl Holds {
     /// What is remembered of this owner's hold, with its owner.
     pub fn former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
         let (hold, entry) = self.ledgers.get(name.db)?.get(name, owner)?;
-        Some(Former { owner: Token::from(owner), hold, entry })
+        Some(Former { owner: Box::from(owner), hold, entry })
     }
 
     /// The record of this lock.

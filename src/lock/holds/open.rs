@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{Former, Held, Token};
+use crate::lock::holds::ledger::{Former, Held};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -157,7 +157,7 @@ impl Holds {
         match self.state(turn, name) {
             LockState::Free => true,
             LockState::Shared { .. } if former.hold == Hold::Shared => {
-                turn.keys.share_of(name, former.owner.bytes()).is_some()
+                turn.keys.share_of(name, &former.owner).is_some()
             }
             _ => false,
         }
@@ -168,7 +168,7 @@ impl Holds {
         let alone = self.held(name).and_then(Held::alone);
         let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner());
         owner.is_some_and(|owner| {
-            let own = self.open(turn, name, owner.bytes()).own;
+            let own = self.open(turn, name, &owner).own;
             own.is_some_and(|(hold, _)| hold == Hold::Exclusive)
         })
     }
@@ -214,7 +214,7 @@ impl Holds {
         if turn.keys.look(name) == Stored::Nothing {
             let missing = self.held(name).filter(|held| held.is_missing());
             missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
-                visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
+                visit(&owner, ShareEnds { with_key: Some(end), own: Some(end) })
             });
             return;
         }
@@ -232,14 +232,14 @@ impl Holds {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         most: usize,
-    ) -> Vec<(Token, Option<Ms>)> {
+    ) -> Vec<(Box<[u8]>, Option<Ms>)> {
         let mut held = Vec::new();
-        match self.read(turn, name, |owner| (Token::from(owner), false)) {
+        match self.read(turn, name, |owner| (Box::from(owner), false)) {
             (LockState::Exclusive { deadline }, owner) => {
                 held.extend(owner.map(|owner| (owner, deadline)));
             }
             (LockState::Shared { .. }, _) => self.each_sharer(turn, name, &mut |owner, ends| {
-                held.push((Token::from(owner), ends.with_key));
+                held.push((Box::from(owner), ends.with_key));
                 held.len() < most
             }),
             (LockState::NoLock | LockState::Free, _) => {}
@@ -322,7 +322,7 @@ impl Holds {
             Hold::Exclusive => match lasting.next() {
                 None => (LockState::Free, None),
                 Some((owner, end)) => {
-                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes()).0))
+                    (LockState::Exclusive { deadline: Some(end) }, Some(of(&owner).0))
                 }
             },
         }

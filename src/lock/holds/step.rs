@@ -11,7 +11,7 @@
 //! gone too early is not written again where others have put something in its place.
 
 use crate::lock::holds::ledger::held::{Held, Holder};
-use crate::lock::holds::ledger::{End, Entry, Former, Token};
+use crate::lock::holds::ledger::{End, Entry, Former};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::entry::Reason;
@@ -71,8 +71,8 @@ impl Holds {
             // The key is not a lock any more.
             Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
-                let owner = Token::from(owner);
-                self.bring_hold_into_step(turn, name, owner.bytes())
+                let owner = Box::<[u8]>::from(owner);
+                self.bring_hold_into_step(turn, name, &owner)
             }
             // The key was missing, so another client has written this one.
             Stored::Shared { .. } if self.is_missing(name) => self.end_by_wall(name, turn.now),
@@ -144,7 +144,7 @@ impl Holds {
             // All are over: they are forgotten next.
             None => {}
             Some((Hold::Exclusive, (owner, end))) => {
-                turn.keys.hold(name, owner.bytes(), end);
+                turn.keys.hold(name, &owner, end);
                 self.note_synced(name, true);
             }
             Some((Hold::Shared, _)) => self.write_shares(turn, name, true),
@@ -155,9 +155,9 @@ impl Holds {
     /// was gone, also those that are not in the key.
     fn write_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, are_missing: bool) {
         let holders = self.held(name).into_iter().flat_map(Held::each);
-        let owners: Vec<Token> = holders.map(Holder::owner).collect();
+        let owners: Vec<Box<[u8]>> = holders.map(Holder::owner).collect();
         let mut over = Vec::new();
-        for owner in owners.iter().map(Token::bytes) {
+        for owner in &owners {
             let entry = self.entry(name, owner, Hold::Shared);
             let Some(end) = entry.and_then(|entry| entry.end.by_our_clock()) else {
                 continue;

@@ -162,7 +162,7 @@ impl Entry {
             end: End::key(until),
             since: now.ms(),
             client: 0,
-            delivery: Delivery::TOLD,
+            delivery: Delivery::Told,
             slot,
             tied: Tied::No,
             tally,

@@ -2,30 +2,23 @@
 
 use crate::lock::holds::ledger::entry::{End, Entry};
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::table::{Record, Table};
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret};
+use crate::lock::words::{Fence, Hold, Ms, Now, Secret};
 
-/// The record of one lock. The key is stored as a print, so that most records need no allocation.
+/// The record of one lock, by the print of its key, so that most records need no allocation.
 ///
 /// If two keys have the same print all the same, one record replaces the other: an owner may be told another
 /// fencing token than before. Who holds a lock is not affected, because the key says that.
 #[derive(Debug)]
-pub struct Held {
-    key: Print,
-    by: By,
-}
-
-#[derive(Debug)]
-enum By {
+pub enum Held {
     Alone(Holder),
-    Sharers(Box<Sharers>),
+    Shared(Box<Sharers>),
 }
 
 #[derive(Debug, Default)]
-struct Sharers {
-    by_print: Table<Sharer>,
+pub struct Sharers {
+    by_print: Table<Holder>,
     /// Has another client changed the key since? It may have put one in place of another.
     is_touched: bool,
     /// After how many steps of the wall clock they were read from the key. What others have written there ends at
@@ -38,12 +31,6 @@ struct Sharers {
 pub struct Holder {
     owner: Owner,
     pub entry: Entry,
-}
-
-#[derive(Debug)]
-struct Sharer {
-    owner: Print,
-    holder: Holder,
 }
 
 /// How many holds are remembered, and how many of them were counted when they were granted. Those that were only seen
@@ -66,23 +53,9 @@ impl Sum {
     }
 }
 
-impl Record for Held {
-    #[inline]
-    fn print(&self) -> Print {
-        self.key
-    }
-}
-
-impl Record for Sharer {
-    #[inline]
-    fn print(&self) -> Print {
-        self.owner
-    }
-}
-
 impl Holder {
-    pub fn owner(&self) -> Token {
-        self.owner.token()
+    pub fn owner(&self) -> Box<[u8]> {
+        self.owner.bytes()
     }
 
     pub fn short_hash(&self) -> u64 {
@@ -92,32 +65,31 @@ impl Holder {
 
 impl Held {
     /// The record of a lock that no owner holds yet; `hold` says how it is about to be held.
-    pub fn new(key: Print, hold: Hold, owner: &[u8], secret: Secret, entry: Entry) -> Self {
+    pub fn new(hold: Hold, owner: &[u8], secret: Secret, entry: Entry) -> Self {
         let holder = Holder { owner: Owner::from(owner), entry };
-        let by = match hold {
-            Hold::Exclusive => By::Alone(holder),
+        match hold {
+            Hold::Exclusive => Self::Alone(holder),
             Hold::Shared => {
                 let mut sharers = Box::new(Sharers::default());
-                sharers.by_print.insert(Sharer { owner: secret.print(owner), holder });
-                By::Sharers(sharers)
+                sharers.by_print.insert(secret.print(owner), holder);
+                Self::Shared(sharers)
             }
-        };
-        Self { key, by }
+        }
     }
 
     #[inline]
     pub fn hold(&self) -> Hold {
-        match self.by {
-            By::Alone(_) => Hold::Exclusive,
-            By::Sharers(_) => Hold::Shared,
+        match self {
+            Self::Alone(_) => Hold::Exclusive,
+            Self::Shared(_) => Hold::Shared,
         }
     }
 
     /// How many owners hold it, as far as is known.
     pub fn len(&self) -> usize {
-        match &self.by {
-            By::Alone(_) => 1,
-            By::Sharers(sharers) => sharers.by_print.len(),
+        match self {
+            Self::Alone(_) => 1,
+            Self::Shared(sharers) => sharers.by_print.len(),
         }
     }
 
@@ -126,11 +98,11 @@ impl Held {
     }
 
     pub fn each(&self) -> impl Iterator<Item = &Holder> {
-        let (alone, sharers) = match &self.by {
-            By::Alone(holder) => (Some(holder), None),
-            By::Sharers(sharers) => (None, Some(sharers.by_print.iter())),
+        let (alone, sharers) = match self {
+            Self::Alone(holder) => (Some(holder), None),
+            Self::Shared(sharers) => (None, Some(sharers.by_print.iter())),
         };
-        alone.into_iter().chain(sharers.into_iter().flatten().map(|sharer| &sharer.holder))
+        alone.into_iter().chain(sharers.into_iter().flatten())
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -138,44 +110,44 @@ impl Held {
     }
 
     /// The owners whose holds have not ended.
-    pub fn owners(&self, now: Now) -> impl Iterator<Item = Token> {
+    pub fn owners(&self, now: Now) -> impl Iterator<Item = Box<[u8]>> {
         self.each().filter(move |holder| holder.entry.end.lasts(now)).map(Holder::owner)
     }
 
     /// The owners whose holds end by our clock and have not ended; and when each ends.
-    pub fn lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> {
+    pub fn lasting(&self, now: Now) -> impl Iterator<Item = (Box<[u8]>, Ms)> {
         let lasts = move |one: &Holder| Some((one.owner(), one.entry.end.lasts_until(now)?));
         self.each().filter_map(lasts)
     }
 
     /// The owner that holds it alone, and its hold.
     pub fn alone(&self) -> Option<&Holder> {
-        match &self.by {
-            By::Alone(holder) => Some(holder),
-            By::Sharers(_) => None,
+        match self {
+            Self::Alone(holder) => Some(holder),
+            Self::Shared(_) => None,
         }
     }
 
     /// Another client has changed the key: the holds end by the wall clock from now on.
     pub fn touched(&mut self) {
         self.move_ends(|_| End::Key(None));
-        if let By::Sharers(sharers) = &mut self.by {
+        if let Self::Shared(sharers) = self {
             sharers.is_touched = true;
         }
     }
 
     /// Those who share the lock were read from its key, after so many steps of the wall clock.
     pub fn were_read(&mut self, steps: u64) {
-        if let By::Sharers(sharers) = &mut self.by {
+        if let Self::Shared(sharers) = self {
             (sharers.is_touched, sharers.read_after) = (false, Some(steps));
         }
     }
 
     /// May others share the lock than those that are known, or for another time?
     pub fn are_in_doubt(&self, steps: u64) -> bool {
-        match &self.by {
-            By::Alone(_) => false,
-            By::Sharers(sharers) => {
+        match self {
+            Self::Alone(_) => false,
+            Self::Shared(sharers) => {
                 sharers.is_touched || sharers.read_after.is_some_and(|read| read != steps)
             }
         }
@@ -221,62 +193,54 @@ impl Held {
     }
 
     fn each_mut(&mut self, mut change: impl FnMut(&mut Holder)) {
-        match &mut self.by {
-            By::Alone(holder) => change(holder),
-            By::Sharers(sharers) => {
-                sharers.by_print.iter_mut().for_each(|one| change(&mut one.holder))
-            }
+        match self {
+            Self::Alone(holder) => change(holder),
+            Self::Shared(sharers) => sharers.by_print.iter_mut().for_each(change),
         }
     }
 
     #[inline]
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<&Entry> {
-        let holder = match &self.by {
-            By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => {
-                sharers.by_print.get(secret.print(owner)).map(|one| &one.holder)
-            }
+        let holder = match self {
+            Self::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
+            Self::Shared(sharers) => sharers.by_print.get(secret.print(owner)),
         };
         holder.map(|holder| &holder.entry)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
-        let holder = match &mut self.by {
-            By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => {
-                sharers.by_print.get_mut(secret.print(owner)).map(|one| &mut one.holder)
-            }
+        let holder = match self {
+            Self::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
+            Self::Shared(sharers) => sharers.by_print.get_mut(secret.print(owner)),
         };
         holder.map(|holder| &mut holder.entry)
     }
 
     /// Adds this owner to those that share the lock. Returns the hold that it had.
     pub fn share(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Holder> {
-        match &mut self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => {
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => {
                 let holder = Holder { owner: Owner::from(owner), entry };
-                let before =
-                    sharers.by_print.insert(Sharer { owner: secret.print(owner), holder })?;
-                Some(before.holder)
+                sharers.by_print.insert(secret.print(owner), holder)
             }
         }
     }
 
     /// Takes this owner out of those that share the lock.
     pub fn unshare(&mut self, secret: Secret, owner: &[u8]) -> Option<Holder> {
-        match &mut self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.by_print.remove(secret.print(owner))?.holder),
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => sharers.by_print.remove(secret.print(owner)),
         }
     }
 
     /// Its memory, to be freed in pieces.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
-        match self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.by_print.into_buckets()),
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => Some(sharers.by_print.into_buckets()),
         }
         .into_iter()
         .flatten()

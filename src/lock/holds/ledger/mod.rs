@@ -14,14 +14,12 @@ mod owner;
 mod synced;
 mod table;
 mod ties;
-mod token;
 mod u56;
 
 pub use delivery::Delivery;
 pub use entry::{End, Entry, Number, Tally, Tied};
 pub use held::Held;
 pub use ties::Tie;
-pub use token::Token;
 
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::held::{Holder, Sum};
@@ -36,7 +34,7 @@ use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots,
 /// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
 pub struct Former {
-    pub owner: Token,
+    pub owner: Box<[u8]>,
     pub hold: Hold,
     pub entry: Entry,
 }
@@ -167,8 +165,8 @@ impl Ledger {
                 before.and_then(|before| self.ended(name, hold, &before)).into_iter().collect()
             }
             None => {
-                let held = Held::new(name.print, hold, owner, self.secret, entry);
-                match self.locks.insert(held) {
+                let held = Held::new(hold, owner, self.secret, entry);
+                match self.locks.insert(name.print, held) {
                     None => Vec::new(),
                     Some(before) => self.replaced(name, &before),
                 }
@@ -295,10 +293,10 @@ impl Ledger {
         let holders = self.held(name).into_iter().flat_map(Held::each);
         let taken = holders.filter_map(|holder| {
             let owner = holder.owner();
-            are_taken(owner.bytes(), &holder.entry).then_some(owner)
+            are_taken(&owner, &holder.entry).then_some(owner)
         });
-        let owners: Vec<Token> = taken.collect();
-        (owners.iter()).filter_map(|owner| self.remove(name, owner.bytes())).collect()
+        let owners: Vec<Box<[u8]>> = taken.collect();
+        (owners.iter()).filter_map(|owner| self.remove(name, owner)).collect()
     }
 
     /// The key is held by this owner alone. Removes and returns entries that say otherwise.
@@ -387,9 +385,9 @@ impl Ledger {
         discarded.add(
             sum.holds.max(locks.len()),
             locks.into_buckets().flat_map(|mut bucket| {
-                let shared: Vec<Held> =
-                    bucket.extract_if(.., |held| held.hold() == Hold::Shared).collect();
-                let shared = shared.into_iter().flat_map(Held::into_pieces).map(drop);
+                let shared: Vec<_> =
+                    bucket.extract_if(.., |(_, held)| held.hold() == Hold::Shared).collect();
+                let shared = shared.into_iter().flat_map(|(_, held)| held.into_pieces()).map(drop);
                 std::iter::once_with(move || drop(bucket)).chain(shared)
             }),
         );
@@ -401,7 +399,7 @@ impl Ledger {
     fn clean_up(&mut self, name: NameRef<'_>, holder: &Holder) {
         let entry = &holder.entry;
         if let Some(client) = entry.tie() {
-            self.ties.remove(client, name.key, holder.owner().bytes());
+            self.ties.remove(client, name.key, &holder.owner());
         }
         if entry.is_wanted {
             self.in_the_way.uncount(holder.short_hash());

@@ -1,8 +1,6 @@
-//! An owner's token as it is stored with each hold.
+//! An owner as it is stored with each hold.
 
 use uuid::Uuid;
-
-use crate::lock::holds::ledger::token::{Short, Token};
 
 /// An owner's token in 24 bytes. Most tokens are UUIDs or short, and need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,12 +10,36 @@ pub enum Owner {
     /// 32 hexadecimal digits in lower case.
     Hex(Uuid),
     /// Any other token of up to 22 bytes.
-    Short(Short<22>),
+    Short(Short),
     Long(Box<[u8]>),
+}
+
+/// A text of up to 22 bytes, kept in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Short {
+    len: u8,
+    /// Zeros after the text.
+    bytes: [u8; 22],
 }
 
 const _: () =
     assert!(size_of::<Owner>() == 24, "a record has no room for more, and there may be millions");
+
+impl Short {
+    /// None if the text is too long.
+    #[inline]
+    fn new(text: &[u8]) -> Option<Self> {
+        let mut short = Self { len: 0, bytes: [0; 22] };
+        short.bytes.get_mut(..text.len())?.copy_from_slice(text);
+        short.len = u8::try_from(text.len()).ok()?;
+        Some(short)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
 
 impl Owner {
     #[inline]
@@ -41,8 +63,8 @@ impl Owner {
         rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
     }
 
-    pub fn token(&self) -> Token {
-        Token::from(self.write(&mut [0; 36]))
+    pub fn bytes(&self) -> Box<[u8]> {
+        Box::from(self.write(&mut [0; 36]))
     }
 
     /// The bytes of the token, for which there is room in `text`.
@@ -99,7 +121,7 @@ mod tests {
         ];
         for one in owners {
             let owner = Owner::from(one);
-            assert_eq!(owner.token().bytes(), one);
+            assert_eq!(&*owner.bytes(), one);
             for other in owners {
                 assert_eq!(owner.is(other), one == other, "{}", one.escape_ascii());
                 assert_eq!(owner == Owner::from(other), one == other);

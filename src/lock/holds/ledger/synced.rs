@@ -2,16 +2,14 @@
 
 use crate::lock::holds::ledger::Ledger;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::table::Record;
 use crate::lock::holds::wall::WallClock;
-use crate::lock::words::{Ahead, Hold, NameRef, Print};
+use crate::lock::words::{Ahead, Hold, NameRef};
 
 /// The expiry of this key was written, or seen to be right, after so many steps of the wall clock. The note stays when
 /// the lock is released: each later hold renews it as it is written. Without one the earliest expiry counts that may
 /// have been written, so a note may be dropped at any time.
 #[derive(Debug)]
 pub struct Synced {
-    key: Print,
     /// Steps are counted because the clock may be stepped back to where it was.
     steps: u64,
     ahead: Ahead,
@@ -20,19 +18,13 @@ pub struct Synced {
 /// So many notes are no burden.
 const FEW_NOTES: usize = 256;
 
-impl Record for Synced {
-    fn print(&self) -> Print {
-        self.key
-    }
-}
-
 impl Ledger {
     /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
     pub fn note_synced(&mut self, name: NameRef<'_>, wall: Option<WallClock>) {
         let key = name.print;
         match wall {
             Some(wall) => {
-                self.synced.insert(Synced { key, steps: wall.steps(), ahead: wall.ahead() });
+                self.synced.insert(key, Synced { steps: wall.steps(), ahead: wall.ahead() });
             }
             None => _ = self.synced.remove(key),
         }

@@ -12,7 +12,7 @@ fn entry(fence: Fence) -> Entry {
         end: End::Key(None),
         client: 0,
         tied: Tied::No,
-        delivery: Delivery::TOLD,
+        delivery: Delivery::Told,
         tally: Tally::Counted,
         is_wanted: false,
     }
@@ -240,7 +240,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             new.slot = Slot::try_from(print.bits() % 16_384).ok();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
-            new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNDELIVERED };
+            new.delivery = if is_told { Delivery::Told } else { Delivery::Undelivered };
             new.client = random(&mut state, 3);
             // The ledger grows for a while, and then shrinks.
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
@@ -337,7 +337,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
 
 #[test]
 fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
-    assert_eq!(size_of::<Held>(), 88);
+    assert_eq!(size_of::<(Print, Held)>(), 88);
     let mut ledger = Ledger::new(Secret(1, 2));
     for number in 0..100_000_usize {
         ledger.put(name(&number.to_le_bytes()), b"a", Hold::Exclusive, entry(1));
