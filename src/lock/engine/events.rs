@@ -23,7 +23,7 @@ impl Locks {
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead) {
         if ahead != self.holds.wall.ahead() {
-            self.holds.wall.set(ahead, self.clock.draw_unused());
+            self.holds.wall.set(ahead);
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
             self.waiting.queues.note_all();

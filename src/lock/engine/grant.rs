@@ -8,6 +8,7 @@ use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
+use crate::lock::slot::NO_SLOT;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
@@ -81,7 +82,9 @@ impl Records<'_, '_> {
             if entry.fence() != Some(fence) {
                 (entry.number, entry.since) = (Number::granted(fence), now.ms());
             }
-            entry.end = end.by_our_clock().map_or(entry.end, End::ours);
+            if end.by_our_clock().is_some() {
+                entry.end = end;
+            }
             if terms.spare == 0 && !entry.delivery.is_told() || !may_be_known(self.waits, &entry) {
                 entry.delivery = news;
             }
@@ -94,7 +97,7 @@ impl Records<'_, '_> {
         let entry = Entry {
             number: Number::granted(fence),
             end,
-            slot: self.clock.slot(name.key),
+            slot: self.clock.slot(name.key).unwrap_or(NO_SLOT),
             since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
@@ -144,16 +147,14 @@ impl Records<'_, '_> {
                 return (hold, End::key(kept));
             }
             turn.prolong(name, owner, hold, wanted);
-            self.holds.note_written(name, hold, wanted, turn.now);
-            return (hold, End::ours(wanted));
+            return (hold, self.holds.note_written(wanted, turn.now));
         }
         let (hold, deadline) = (terms.mode.hold(), wanted.max(kept.unwrap_or_default()));
         match hold {
             Hold::Exclusive => turn.keys.hold(name, owner, deadline),
             Hold::Shared => turn.keys.share(name, owner, deadline),
         }
-        self.holds.note_written(name, hold, deadline, turn.now);
-        (hold, End::ours(deadline))
+        (hold, self.holds.note_written(deadline, turn.now))
     }
 }
 

@@ -72,7 +72,7 @@ impl Locks {
     /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.waiting.begin_tick(turn);
-        self.holds.clean_up(turn.now);
+        self.holds.clean_up();
         self.outcomes().end_closed(TIES);
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()

@@ -160,16 +160,12 @@ impl Holds {
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
-    pub fn clean_up(&mut self, now: Now) {
-        let is_stepped = self.wall.is_stepped(now);
+    pub fn clean_up(&mut self) {
         for _ in 0..FREED {
             self.discarded.free_one();
         }
         for (db, ledger) in self.ledgers.iter_mut() {
             ledger.sweep(db, SWEPT, &mut self.discarded);
-            if !is_stepped {
-                ledger.forget_steps(&mut self.discarded);
-            }
         }
     }
 
@@ -214,10 +210,5 @@ impl Holds {
     /// The keys that are to be written again, to be compared.
     pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
         &self.missing
-    }
-
-    /// Of how many keys it is noted by which clock they were written.
-    pub fn notes_of_steps(&self) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 }

@@ -252,7 +252,7 @@ impl Holds {
     #[inline]
     pub fn is_synced(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
-            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
+            || self.held(name).is_none_or(|held| held.is_synced(self.wall.steps()))
     }
 
     /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded.

@@ -16,14 +16,14 @@ use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, Ms, NameRef, Now, is_over};
+use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
-        self.note_written(name, hold, end, now);
+        let end = self.note_written(end, now);
         if let Some(entry) = self.entry(name, owner, hold) {
-            self.ledger(name.db).set(name, owner, Entry { end: End::ours(end), ..entry });
+            self.ledger(name.db).set(name, owner, Entry { end, ..entry });
         }
     }
 
@@ -119,9 +119,9 @@ impl Holds {
             }
             Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
-                self.note_missing(name, turn.now, &|_, _| true);
+                self.note_missing(name, turn.now, &|_| true);
             }
-            Some(_) => self.note_synced(name, true),
+            Some(_) => self.note_synced(name),
             None => {}
         }
         Vec::new()
@@ -139,14 +139,11 @@ impl Holds {
         }
         let held = self.held(name);
         let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
-        self.ledger(name.db).note_there(name);
+        self.note_synced(name);
         match first {
             // All are over: they are forgotten next.
             None => {}
-            Some((Hold::Exclusive, (owner, end))) => {
-                turn.keys.hold(name, &owner, end);
-                self.note_synced(name, true);
-            }
+            Some((Hold::Exclusive, (owner, end))) => turn.keys.hold(name, &owner, end),
             Some((Hold::Shared, _)) => self.write_shares(turn, name, true),
         }
     }
@@ -180,37 +177,23 @@ impl Holds {
                 turn.keys.share(name, owner, end);
             }
         }
-        self.note_synced(name, true);
+        self.note_synced(name);
     }
 
-    /// A hold was written into its key, until this end. Of the other shares in a key that says nothing.
+    /// A hold was written into its key, until this end, which is returned.
     #[inline]
-    pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
+    pub fn note_written(&mut self, end: Ms, now: Now) -> End {
         self.wall.note_end(end);
-        if self.may_miss_keys(now) {
-            self.ledger(name.db).note_there(name);
+        if !self.wall.is_stepped(now) {
+            self.wall.settle();
         }
-        if self.wall.is_stepped(now) {
-            let others_agree = hold == Hold::Exclusive || self.is_synced(now, name);
-            self.note_synced(name, others_agree);
-        } else if self.wall.settle() {
-            // What was noted of the keys of earlier holds is not true of this one's after the next step.
-            for (_, ledger) in self.ledgers.iter_mut() {
-                ledger.forget_steps(&mut self.discarded);
-            }
-        }
+        End::ours(end, self.wall.steps())
     }
 
-    /// The expiry of this key, and all ends in it, are right by the present wall clock; or it isn't known.
-    fn note_synced(&mut self, name: NameRef<'_>, is_known: bool) {
-        let wall = is_known.then_some(self.wall);
-        let ledger = self.ledger(name.db);
-        ledger.note_synced(name, wall);
-        // They outlast their locks, and steps may matter for days.
-        if ledger.has_idle_notes() {
-            let ledger = self.ledgers.open(name.db);
-            ledger.forget_steps(&mut self.discarded);
-        }
+    /// All holds in this key end there as is remembered.
+    fn note_synced(&mut self, name: NameRef<'_>) {
+        let steps = self.wall.steps();
+        self.ledger(name.db).note_synced(name, steps);
     }
 
     /// The server reports that this key has expired. Returns whether the hold lasts all the same: its key is written
@@ -221,8 +204,7 @@ impl Holds {
         if !wall.is_stepped(now) {
             return false;
         }
-        let written = self.ledger(name.db).written_ahead(name);
-        self.note_missing(name, now, &|number, end| wall.may_have_passed(number, written, end, now))
+        self.note_missing(name, now, &|end| wall.may_have_passed(end, now))
     }
 
     /// The same of a key that is not there: the server has found it expired in this turn, or hides it without a word,
@@ -230,7 +212,7 @@ impl Holds {
     #[inline]
     pub fn note_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
-            self.note_missing(name, turn.now, &|_, _| true);
+            self.note_missing(name, turn.now, &|_| true);
         } else if self.wall.is_stepped(turn.now) {
             self.outlasts_expiry(name, turn.now);
         }
@@ -240,7 +222,7 @@ impl Holds {
         &mut self,
         name: NameRef<'_>,
         now: Now,
-        has_passed: &dyn Fn(Fence, Ms) -> bool,
+        has_passed: &dyn Fn(End) -> bool,
     ) -> bool {
         let Some(held) = self.ledger(name.db).held_mut(name) else {
             return false;

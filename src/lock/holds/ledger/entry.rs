@@ -9,6 +9,7 @@
 
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::u56::U56;
+use crate::lock::slot::NO_SLOT;
 use crate::lock::words::{Fence, Ms, Now, Slot, Ticket, is_over};
 
 /// What the ledger remembers of one hold.
@@ -21,7 +22,7 @@ pub struct Entry {
     pub client: u64,
     pub delivery: Delivery,
     /// The key's slot, in a cluster.
-    pub slot: Option<Slot>,
+    pub slot: Slot,
     pub tied: Tied,
     pub tally: Tally,
     /// Is its owner counted among those that others wait for?
@@ -42,8 +43,9 @@ pub enum Number {
 /// When a hold ends, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By our clock: the key is as this server wrote it when it granted or renewed the hold.
-    Ours(U56),
+    /// By our clock: the key is as this server wrote it when it granted or renewed the hold. Its expiry was written after
+    /// so many steps of the wall clock: they are counted because it may be stepped back to where it was.
+    Ours { at: U56, written: u16 },
     /// By our clock. But the key has expired too early, because the wall clock was set forward, and has yet to be written
     /// again. All holds of the lock that end by our clock are missing together.
     Missing(U56),
@@ -92,8 +94,8 @@ impl Number {
 }
 
 impl End {
-    pub fn ours(at: Ms) -> Self {
-        Self::Ours(at.into())
+    pub fn ours(at: Ms, steps: u16) -> Self {
+        Self::Ours { at: at.into(), written: steps }
     }
 
     pub fn key(at: Option<Ms>) -> Self {
@@ -104,7 +106,7 @@ impl End {
     #[inline]
     pub fn by_our_clock(self) -> Option<Ms> {
         match self {
-            Self::Ours(at) | Self::Missing(at) => Some(at.get()),
+            Self::Ours { at, .. } | Self::Missing(at) => Some(at.get()),
             Self::Key(_) => None,
         }
     }
@@ -112,7 +114,7 @@ impl End {
     /// When it ends, as far as the record says.
     pub fn known(self) -> Option<Ms> {
         match self {
-            Self::Ours(at) | Self::Missing(at) | Self::Key(Some(at)) => Some(at.get()),
+            Self::Ours { at, .. } | Self::Missing(at) | Self::Key(Some(at)) => Some(at.get()),
             Self::Key(None) => None,
         }
     }
@@ -134,16 +136,22 @@ impl End {
     /// The same, after the key has expired too early.
     pub fn without_key(self) -> Self {
         match self {
-            Self::Ours(at) => Self::Missing(at),
+            Self::Ours { at, .. } => Self::Missing(at),
             end => end,
         }
     }
 
-    /// The same, now that there is a key again.
-    pub fn with_key(self) -> Self {
+    /// The same, now that the key has been written by this server, or seen to be right, after so many steps.
+    pub fn with_key(self, steps: u16) -> Self {
+        self.by_our_clock().map_or(self, |at| Self::ours(at, steps))
+    }
+
+    /// Does the key say the same after so many steps of the wall clock?
+    pub fn is_synced(self, steps: u16) -> bool {
         match self {
-            Self::Missing(at) => Self::Ours(at),
-            end => end,
+            Self::Ours { written, .. } => written == steps,
+            Self::Missing(_) => false,
+            Self::Key(_) => true,
         }
     }
 }
@@ -163,7 +171,7 @@ impl Entry {
             since: now.ms(),
             client: 0,
             delivery: Delivery::Told,
-            slot,
+            slot: slot.unwrap_or(NO_SLOT),
             tied: Tied::No,
             tally,
             is_wanted: false,

@@ -4,7 +4,7 @@ use crate::lock::holds::ledger::entry::{End, Entry};
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Fence, Hold, Ms, Now, Secret};
+use crate::lock::words::{Hold, Ms, Now, Secret};
 
 /// The record of one lock, by the print of its key, so that most records need no allocation.
 ///
@@ -23,7 +23,7 @@ pub struct Sharers {
     is_touched: bool,
     /// After how many steps of the wall clock they were read from the key. What others have written there ends at
     /// another time after the next.
-    read_after: Option<u64>,
+    read_after: Option<u16>,
 }
 
 /// One owner's hold.
@@ -137,14 +137,14 @@ impl Held {
     }
 
     /// Those who share the lock were read from its key, after so many steps of the wall clock.
-    pub fn were_read(&mut self, steps: u64) {
+    pub fn were_read(&mut self, steps: u16) {
         if let Self::Shared(sharers) = self {
             (sharers.is_touched, sharers.read_after) = (false, Some(steps));
         }
     }
 
     /// May others share the lock than those that are known, or for another time?
-    pub fn are_in_doubt(&self, steps: u64) -> bool {
+    pub fn are_in_doubt(&self, steps: u16) -> bool {
         match self {
             Self::Alone(_) => false,
             Self::Shared(sharers) => {
@@ -154,12 +154,12 @@ impl Held {
     }
 
     /// The key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall clock has
-    /// passed the expiry of all that do, as `has_passed` says by their numbers and their ends. The key expires with the last
-    /// of them. Returns whether it did.
-    pub fn note_missing(&mut self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
-        let lasting = |entry: &Entry| Some((entry.number.get(), entry.end.lasts_until(now)?));
+    /// passed the expiry of all that do, as `has_passed` says by their ends. The key expires with the last of them. Returns
+    /// whether it did.
+    pub fn note_missing(&mut self, now: Now, has_passed: &dyn Fn(End) -> bool) -> bool {
+        let lasting = |entry: &Entry| Some((entry.end, entry.end.lasts_until(now)?));
         let last = (self.entries().filter_map(lasting))
-            .try_fold(0, |last, (number, end)| has_passed(number, end).then_some(end.max(last)));
+            .try_fold(0, |last, (end, at)| has_passed(end).then_some(at.max(last)));
         let is_missing = last.is_some_and(|last| last >= now.plus(EARLY));
         if is_missing {
             self.move_ends(End::without_key);
@@ -170,6 +170,12 @@ impl Held {
     /// Something has happened to the key, by which the holds end otherwise.
     pub fn move_ends(&mut self, moved: impl Fn(End) -> End) {
         self.each_mut(|holder| holder.entry.end = moved(holder.entry.end));
+    }
+
+    /// Do the ends in the key agree with the record, after so many steps of the wall clock? If one owner holds it alone, the
+    /// end in the record counts.
+    pub fn is_synced(&self, steps: u16) -> bool {
+        self.alone().is_some() || self.entries().all(|entry| entry.end.is_synced(steps))
     }
 
     /// Has the key expired too early, even if the holds have ended since?

@@ -57,9 +57,8 @@ impl LeftSlots {
         all.filter(|&(_, number)| number > 0)
     }
 
-    fn number(&self, slot: Option<Slot>) -> Fence {
-        let number = slot.and_then(|slot| self.by_slot.get(usize::from(slot)));
-        number.copied().unwrap_or(0)
+    fn number(&self, slot: Slot) -> Fence {
+        self.by_slot.get(usize::from(slot)).copied().unwrap_or(0)
     }
 }
 

@@ -11,7 +11,6 @@ pub mod held;
 mod in_the_way;
 mod left;
 mod owner;
-mod synced;
 mod table;
 mod ties;
 mod u56;
@@ -26,7 +25,6 @@ use crate::lock::holds::ledger::held::{Holder, Sum};
 use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::synced::Synced;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
 use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
@@ -49,8 +47,6 @@ pub struct Ledger {
     pub in_the_way: InTheWay,
     /// Slots that have left, as long as records of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
-    /// Keys whose expiry was written since the wall clock was stepped.
-    synced: Table<Synced>,
 }
 
 impl Ledger {
@@ -62,7 +58,6 @@ impl Ledger {
             ties: Ties::default(),
             in_the_way: InTheWay::default(),
             left: None,
-            synced: Table::default(),
         }
     }
 
@@ -212,10 +207,10 @@ impl Ledger {
         Some(held)
     }
 
-    /// The key has been written again, by us or by another command.
-    pub fn note_there(&mut self, name: NameRef<'_>) {
+    /// This server has written the key, or seen that it is right, after so many steps of the wall clock.
+    pub fn note_synced(&mut self, name: NameRef<'_>, steps: u16) {
         if let Some(held) = self.held_mut(name) {
-            held.move_ends(End::with_key);
+            held.move_ends(|end| end.with_key(steps));
         }
     }
 
@@ -380,8 +375,7 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { locks, sum, ties, synced, .. } = self;
-        discarded.add(synced.len(), synced.into_buckets());
+        let Self { locks, sum, ties, .. } = self;
         discarded.add(
             sum.holds.max(locks.len()),
             locks.into_buckets().flat_map(|mut bucket| {

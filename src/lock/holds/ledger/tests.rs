@@ -1,13 +1,13 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::slot::Slot;
+use crate::lock::slot::{NO_SLOT, Slot};
 use crate::lock::words::{Ms, Now, Print};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn entry(fence: Fence) -> Entry {
     Entry {
         number: Number::granted(fence),
-        slot: None,
+        slot: NO_SLOT,
         since: 0,
         end: End::Key(None),
         client: 0,
@@ -93,7 +93,7 @@ fn every_hold_is_counted() {
         counts.push(ledger.holds());
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
-    let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
+    let in_slot = |slot| Entry { slot, ..entry(6) };
     ledger.put(name(b"m"), b"a", Hold::Shared, in_slot(3));
     ledger.put(name(b"m"), b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
@@ -112,7 +112,7 @@ fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
 fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_slot = |fence| Entry { slot: Some(3), tied: Tied::Open, client: 8, ..entry(fence) };
+        let in_slot = |fence| Entry { slot: 3, tied: Tied::Open, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
             ledger.put(name(&key.to_le_bytes()), b"a", hold, in_slot(6));
         }
@@ -237,7 +237,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let print = name.print;
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
-            new.slot = Slot::try_from(print.bits() % 16_384).ok();
+            new.slot = Slot::try_from(print.bits() % 16_384).unwrap();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
             new.delivery = if is_told { Delivery::Told } else { Delivery::Undelivered };
@@ -270,7 +270,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
                     ledger.slots_left(&slots, step + 1);
                     naive.0.retain(|_, (_, entries)| {
-                        let mut slots_of = entries.values().filter_map(|entry| entry.slot);
+                        let mut slots_of = entries.values().map(|entry| entry.slot);
                         !slots_of.next().is_some_and(|slot| slots.contains(slot))
                     });
                 }
@@ -350,8 +350,9 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
 
 #[test]
 fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
-    let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
-    let share = |number, end| Entry { end: End::ours(end), ..entry(number) };
+    let now = Now::from_micros(100_000);
+    let before_the_step = |end| matches!(end, End::Ours { written, .. } if written < 5);
+    let share = |written, end| Entry { end: End::ours(end, written), ..entry(1) };
     for hold in BOTH {
         let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
@@ -400,7 +401,7 @@ fn sharers_are_counted_whatever_is_done_to_one() {
 fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
     let now = Now::from_micros(45_000);
     let mut ledger = Ledger::new(Secret(1, 2));
-    let ends_at = |end| Entry { end: End::ours(end), ..entry(1) };
+    let ends_at = |end| Entry { end: End::ours(end, 0), ..entry(1) };
     for (owner, end) in [(b"a", 40), (b"b", 50), (b"c", 60)] {
         ledger.put(name(b"k"), owner, Hold::Shared, ends_at(end));
     }
