@@ -68,10 +68,9 @@ impl Locks {
     }
 
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
-    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
+    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>], now: Now) {
         let slots = Rc::new(Slots::of(ranges));
-        let number = self.clock.draw_unused();
-        self.holds.slots_left(&slots, number);
+        self.holds.slots_left(&slots, now);
         self.waiting.end_places(Ending::InSlots(slots));
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);

@@ -4,7 +4,7 @@ use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::{claim_of, may_be_known};
 use crate::lock::engine::records::Records;
-use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, End, Entry, Tally, Tied};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
@@ -80,7 +80,7 @@ impl Records<'_, '_> {
         let ledger = self.holds.ledger(name.db);
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
-                (entry.number, entry.since) = (Number::granted(fence), now.ms());
+                (entry.token, entry.since) = (Some(fence.into()), now.ms());
             }
             if end.by_our_clock().is_some() {
                 entry.end = end;
@@ -95,7 +95,7 @@ impl Records<'_, '_> {
         // An upgrade is not counted again: it is counted if its share was.
         let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
-            number: Number::granted(fence),
+            token: Some(fence.into()),
             end,
             slot: self.clock.slot(name.key).unwrap_or(NO_SLOT),
             since: now.ms(),
@@ -147,14 +147,14 @@ impl Records<'_, '_> {
                 return (hold, End::key(kept));
             }
             turn.prolong(name, owner, hold, wanted);
-            return (hold, self.holds.note_written(wanted, turn.now));
+            return (hold, self.holds.wall.written(wanted, turn.now));
         }
         let (hold, deadline) = (terms.mode.hold(), wanted.max(kept.unwrap_or_default()));
         match hold {
             Hold::Exclusive => turn.keys.hold(name, owner, deadline),
             Hold::Shared => turn.keys.share(name, owner, deadline),
         }
-        (hold, self.holds.note_written(deadline, turn.now))
+        (hold, self.holds.wall.written(deadline, turn.now))
     }
 }
 

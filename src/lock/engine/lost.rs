@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former, Ledger, Tally};
+use crate::lock::holds::ledger::{Delivery, Entry, Former, Ledger, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::{LateUse, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
@@ -36,7 +36,7 @@ pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
 /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
 pub(super) fn is_pending(waits: &Waits, entry: &Entry) -> bool {
     let waiter = entry.delivery.offered_to().and_then(|ticket| waits.get(ticket));
-    entry.delivery.is_unacknowledged() || waiter.is_some_and(Waiter::waits_for_replicas)
+    entry.delivery == Delivery::Unacknowledged || waiter.is_some_and(Waiter::waits_for_replicas)
 }
 
 /// Does the owner of this hold know of it, or may a reply be on its way that says so?

@@ -16,7 +16,7 @@ use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::{Entry, Former, Held, Ledger};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::entry::Reason;
-use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
+use crate::lock::words::{Db, Hold, Ms, Name, NameRef, Now, Secret, Slots};
 
 /// How many forgotten records a tick frees.
 const FREED: usize = 128;
@@ -147,16 +147,16 @@ impl Holds {
         }
     }
 
-    /// These slots have left; all fencing tokens granted so far are smaller than `number`.
-    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+    /// These slots have left.
+    pub fn slots_left(&mut self, slots: &Slots, now: Now) {
         for (_, ledger) in self.ledgers.iter_mut() {
-            ledger.slots_left(slots, number);
+            ledger.slots_left(slots, now);
         }
     }
 
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
-        !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
+        self.discarded.len() > 0 || self.ledgers.any(Ledger::has_to_sweep)
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.

@@ -86,9 +86,12 @@ impl Holds {
                 let ((made, will_do), is_stepped) = (of(owner), self.wall.is_stepped(now));
                 let asks_record = will_do || is_stepped;
                 let recorded = if asks_record { self.recorded_end(name, owner) } else { None };
-                let deadline = match recorded {
-                    Some(_) if !is_stepped && !is_over(recorded, now) => recorded,
-                    _ => self.end_of(turn, name, recorded),
+                let deadline = if recorded.is_some() && !is_stepped && !is_over(recorded, now) {
+                    recorded
+                } else {
+                    let key_ends = turn.keys.deadline(name);
+                    // A hold whose key has no expiry has been written by another client.
+                    key_ends.and(recorded).filter(|_| is_stepped).or(key_ends)
                 };
                 if !is_over(deadline, now) {
                     return (LockState::Exclusive { deadline }, Some(made));
@@ -166,7 +169,7 @@ impl Holds {
     /// Is it remembered of the owner that holds this lock alone that it does?
     pub fn know_holder(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let alone = self.held(name).and_then(Held::alone);
-        let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner());
+        let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner.bytes());
         owner.is_some_and(|owner| {
             let own = self.open(turn, name, &owner).own;
             own.is_some_and(|(hold, _)| hold == Hold::Exclusive)
@@ -253,14 +256,6 @@ impl Holds {
     pub fn is_synced(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
             || self.held(name).is_none_or(|held| held.is_synced(self.wall.steps()))
-    }
-
-    /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded.
-    fn end_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, recorded: Option<Ms>) -> Option<Ms> {
-        let key_ends = turn.keys.deadline(name);
-        // A hold whose key has no expiry has been written by another client.
-        let ours = key_ends.and(recorded).filter(|_| self.wall.is_stepped(turn.now));
-        ours.or(key_ends)
     }
 
     /// When this owner's exclusive hold ends by our clock, if it was granted here and its key is untouched since.

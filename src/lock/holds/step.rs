@@ -10,8 +10,7 @@
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key that has
 //! gone too early is not written again where others have put something in its place.
 
-use crate::lock::holds::ledger::held::{Held, Holder};
-use crate::lock::holds::ledger::{End, Entry, Former};
+use crate::lock::holds::ledger::{End, Entry, Former, Held};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::entry::Reason;
@@ -21,7 +20,7 @@ use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
-        let end = self.note_written(end, now);
+        let end = self.wall.written(end, now);
         if let Some(entry) = self.entry(name, owner, hold) {
             self.ledger(name.db).set(name, owner, Entry { end, ..entry });
         }
@@ -152,7 +151,7 @@ impl Holds {
     /// was gone, also those that are not in the key.
     fn write_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, are_missing: bool) {
         let holders = self.held(name).into_iter().flat_map(Held::each);
-        let owners: Vec<Box<[u8]>> = holders.map(Holder::owner).collect();
+        let owners: Vec<Box<[u8]>> = holders.map(|holder| holder.owner.bytes()).collect();
         let mut over = Vec::new();
         for owner in &owners {
             let entry = self.entry(name, owner, Hold::Shared);
@@ -178,16 +177,6 @@ impl Holds {
             }
         }
         self.note_synced(name);
-    }
-
-    /// A hold was written into its key, until this end, which is returned.
-    #[inline]
-    pub fn note_written(&mut self, end: Ms, now: Now) -> End {
-        self.wall.note_end(end);
-        if !self.wall.is_stepped(now) {
-            self.wall.settle();
-        }
-        End::ours(end, self.wall.steps())
     }
 
     /// All holds in this key end there as is remembered.

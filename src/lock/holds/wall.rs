@@ -39,10 +39,14 @@ impl WallClock {
         now.ms() <= self.stepped_until
     }
 
-    /// Remembers when a hold ends that is granted or renewed here: steps matter until then.
+    /// A hold was written into its key, until this end, which is returned: steps matter until then.
     #[inline]
-    pub fn note_end(&mut self, end: Ms) {
+    pub fn written(&mut self, end: Ms, now: Now) -> End {
         self.last_end = self.last_end.max(end);
+        if !self.is_stepped(now) {
+            self.settle();
+        }
+        End::ours(end, self.steps)
     }
 
     pub fn steps(&self) -> u16 {
@@ -66,7 +70,7 @@ impl WallClock {
 
     /// Steps matter no more: all keys that were written by an earlier clock have expired.
     #[inline]
-    pub fn settle(&mut self) {
+    fn settle(&mut self) {
         (self.furthest, self.least) = (self.ahead, self.ahead);
     }
 

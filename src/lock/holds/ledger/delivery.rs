@@ -49,10 +49,6 @@ impl Delivery {
         matches!(self, Self::Undelivered | Self::Unacknowledged)
     }
 
-    pub fn is_unacknowledged(self) -> bool {
-        self == Self::Unacknowledged
-    }
-
     /// The request that may still tell the owner.
     pub fn offered_to(self) -> Option<Ticket> {
         if let Self::Offered(request) = self { Some(request.get()) } else { None }

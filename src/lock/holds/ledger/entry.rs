@@ -1,22 +1,24 @@
 //! What the ledger remembers of one hold.
 //!
-//! | number | end | delivery | tied | tally | the hold |
+//! | token | end | delivery | tied | tally | the hold |
 //! |---|---|---|---|---|---|
-//! | granted | any | told; offered or undelivered, if its owner had to wait | any | counted, or lost | was granted here |
-//! | granted | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
-//! | newer than | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
-//! | newer than | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
+//! | its own | any | told; offered or undelivered, if its owner had to wait | any | counted, or lost | was granted here |
+//! | its own | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
+//! | none | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
+//! | none | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
 
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::u56::U56;
 use crate::lock::slot::NO_SLOT;
-use crate::lock::words::{Fence, Ms, Now, Slot, Ticket, is_over};
+use crate::lock::words::{Fence, Ms, Now, Slot, is_over};
 
 /// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub number: Number,
+    /// Its fencing token, if this server granted it.
+    pub token: Option<U56>,
     pub end: End,
+    /// When it was granted, or noted.
     pub since: Ms,
     /// The connection that last asked for it.
     pub client: u64,
@@ -30,15 +32,6 @@ pub struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "there may be millions");
-
-/// The fencing token of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
-    /// By which this server granted it.
-    Granted(U56),
-    /// This server has not granted it: it is only known to be newer than this.
-    NewerThan(U56),
-}
 
 /// When a hold ends, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,23 +67,6 @@ pub enum Tally {
     Lost,
     /// It was only seen in its key: nothing is.
     Seen,
-}
-
-impl Number {
-    pub fn granted(fence: Fence) -> Self {
-        Self::Granted(fence.into())
-    }
-
-    pub fn newer_than(fence: Fence) -> Self {
-        Self::NewerThan(fence.into())
-    }
-
-    /// That number, whichever it is.
-    pub fn get(self) -> Fence {
-        match self {
-            Self::Granted(number) | Self::NewerThan(number) => number.get(),
-        }
-    }
 }
 
 impl End {
@@ -166,7 +142,7 @@ impl Entry {
     /// That of a hold which this server has not granted.
     pub fn foreign(until: Option<Ms>, slot: Option<Slot>, tally: Tally, now: Now) -> Self {
         Self {
-            number: Number::newer_than(0),
+            token: None,
             end: End::key(until),
             since: now.ms(),
             client: 0,
@@ -180,10 +156,7 @@ impl Entry {
 
     /// Its fencing token, if this server granted it.
     pub fn fence(&self) -> Option<Fence> {
-        match self.number {
-            Number::Granted(number) => Some(number.get()),
-            Number::NewerThan(_) => None,
-        }
+        self.token.map(U56::get)
     }
 
     /// Is it over by our clock? Of one that ends with its key the record does not say.
@@ -206,24 +179,6 @@ impl Entry {
     /// The open connection with which the hold ends, if there is one.
     pub fn tie(&self) -> Option<u64> {
         (self.tied == Tied::Open).then_some(self.client)
-    }
-
-    /// The request that this hold may be offered to has ended. Returns whether it was.
-    pub fn offer_ended(&mut self, ticket: Ticket, delivery: Delivery) -> bool {
-        let was_offered = self.delivery.offered_to() == Some(ticket);
-        if was_offered {
-            self.delivery = delivery;
-        }
-        was_offered
-    }
-
-    /// This connection has closed. Returns whether the hold ends with it.
-    pub fn close(&mut self, client: u64) -> bool {
-        let ends = self.tie() == Some(client);
-        if ends {
-            self.tied = Tied::Closed;
-        }
-        ends
     }
 
     pub fn is_counted(&self) -> bool {

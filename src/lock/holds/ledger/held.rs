@@ -29,7 +29,7 @@ pub struct Sharers {
 /// One owner's hold.
 #[derive(Debug)]
 pub struct Holder {
-    owner: Owner,
+    pub owner: Owner,
     pub entry: Entry,
 }
 
@@ -50,16 +50,6 @@ impl Sum {
     pub fn subtract(&mut self, entry: &Entry) {
         self.holds = self.holds.saturating_sub((!entry.is_seen()).into());
         self.counted = self.counted.saturating_sub(entry.is_counted().into());
-    }
-}
-
-impl Holder {
-    pub fn owner(&self) -> Box<[u8]> {
-        self.owner.bytes()
-    }
-
-    pub fn short_hash(&self) -> u64 {
-        self.owner.short_hash()
     }
 }
 
@@ -111,12 +101,12 @@ impl Held {
 
     /// The owners whose holds have not ended.
     pub fn owners(&self, now: Now) -> impl Iterator<Item = Box<[u8]>> {
-        self.each().filter(move |holder| holder.entry.end.lasts(now)).map(Holder::owner)
+        self.each().filter(move |holder| holder.entry.end.lasts(now)).map(|one| one.owner.bytes())
     }
 
     /// The owners whose holds end by our clock and have not ended; and when each ends.
     pub fn lasting(&self, now: Now) -> impl Iterator<Item = (Box<[u8]>, Ms)> {
-        let lasts = move |one: &Holder| Some((one.owner(), one.entry.end.lasts_until(now)?));
+        let lasts = move |one: &Holder| Some((one.owner.bytes(), one.entry.end.lasts_until(now)?));
         self.each().filter_map(lasts)
     }
 
@@ -193,7 +183,7 @@ impl Held {
         if !self.is_wanted() {
             self.each_mut(|holder| {
                 holder.entry.is_wanted = true;
-                count(holder.short_hash());
+                count(holder.owner.short_hash());
             });
         }
     }

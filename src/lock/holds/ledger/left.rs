@@ -3,16 +3,16 @@
 
 use std::fmt;
 
-use crate::lock::holds::ledger::entry::{Entry, Number};
+use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::table::Sweep;
 use crate::lock::holds::ledger::ties::Tie;
 use crate::lock::slot::SLOTS;
-use crate::lock::words::{Fence, Slot, Slots};
+use crate::lock::words::{Ms, Now, Slot, Slots};
 
 /// The slots that have left, and how far the removal of their entries has come.
 pub struct LeftSlots {
-    /// For each slot a fencing token above all that were granted before it left; 0 if it has not left.
-    by_slot: Box<[Fence]>,
+    /// When each slot left; 0 if it has not left.
+    by_slot: Box<[Ms]>,
     /// How far the table of locks has been swept.
     pub(super) locks: Sweep,
     /// The last tie that was checked.
@@ -28,44 +28,27 @@ impl LeftSlots {
         }
     }
 
-    /// Adds slots that have left, with a number above all that they have granted. All sweeps begin again.
-    pub fn add(&mut self, slots: &Slots, number: Fence) {
-        for (slot, left_with) in (0..).zip(&mut self.by_slot) {
+    /// Adds slots that have left now. All sweeps begin again.
+    pub fn add(&mut self, slots: &Slots, now: Now) {
+        for (slot, left_at) in (0..).zip(&mut self.by_slot) {
             if slots.contains(slot) {
-                *left_with = number;
+                *left_at = now.ms();
             }
         }
         (self.locks, self.tie) = Default::default();
     }
 
-    /// Is this the entry of a hold whose slot has left?
+    /// Is this the entry of a hold whose slot has left? In the millisecond in which it left it can't have come back.
     pub fn includes(&self, entry: &Entry) -> bool {
-        entry.number.get() < self.number(entry.slot)
-    }
-
-    /// Marks a new entry as newer than the slot's departure, if it has no fencing token to show that.
-    pub fn as_newer(&self, mut entry: Entry) -> Entry {
-        if let Number::NewerThan(number) = entry.number {
-            entry.number = Number::newer_than(number.get().max(self.number(entry.slot)));
-        }
-        entry
-    }
-
-    /// The slots that have left, each with its number in `by_slot`.
-    fn left(&self) -> impl Iterator<Item = (Slot, Fence)> {
-        let all = (0..).zip(self.by_slot.iter().copied());
-        all.filter(|&(_, number)| number > 0)
-    }
-
-    fn number(&self, slot: Slot) -> Fence {
-        self.by_slot.get(usize::from(slot)).copied().unwrap_or(0)
+        self.by_slot.get(usize::from(entry.slot)).is_some_and(|&left_at| entry.since <= left_at)
     }
 }
 
 /// Prints only the slots that have left, not all 16,384.
 impl fmt::Debug for LeftSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.left()).finish()?;
+        let all = (0..).zip(&self.by_slot).filter(|&(_, &left_at)| left_at > 0);
+        f.debug_map().entries(all.map(|(slot, left_at): (Slot, _)| (slot, left_at))).finish()?;
         write!(f, "{:?}{:?}", self.locks, self.tie)
     }
 }

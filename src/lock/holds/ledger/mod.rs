@@ -16,18 +16,18 @@ mod ties;
 mod u56;
 
 pub use delivery::Delivery;
-pub use entry::{End, Entry, Number, Tally, Tied};
-pub use held::Held;
+pub use entry::{End, Entry, Tally, Tied};
+pub use held::{Held, Holder};
 pub use ties::Tie;
 
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::held::{Holder, Sum};
+use crate::lock::holds::ledger::held::Sum;
 use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
+use crate::lock::words::{Db, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
 
 /// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
@@ -143,9 +143,6 @@ impl Ledger {
         mut entry: Entry,
     ) -> Vec<Former> {
         self.drop_if_left(name);
-        if let Some(left) = &self.left {
-            entry = left.as_newer(entry);
-        }
         let sharers = match hold {
             Hold::Exclusive => None,
             Hold::Shared => self.locks.get_mut(name.print).filter(|held| held.hold() == hold),
@@ -223,8 +220,13 @@ impl Ledger {
         ticket: Ticket,
         delivery: Delivery,
     ) -> bool {
-        let ended =
-            |entry: &mut Entry| entry.offer_ended(ticket, delivery) && entry.must_be_given_back();
+        let ended = |entry: &mut Entry| {
+            let was_offered = entry.delivery == Delivery::by(ticket);
+            if was_offered {
+                entry.delivery = delivery;
+            }
+            was_offered && entry.must_be_given_back()
+        };
         self.change(name, owner, ended).unwrap_or(false)
     }
 
@@ -239,7 +241,14 @@ impl Ledger {
         let taken = ties.len();
         ties.retain(|tie| {
             let (name, owner) = tie.name_and_owner(db, self.secret);
-            self.change(name, owner, |entry| entry.close(client)).unwrap_or(false)
+            let close = |entry: &mut Entry| {
+                let ends = entry.tie() == Some(client);
+                if ends {
+                    entry.tied = Tied::Closed;
+                }
+                ends
+            };
+            self.change(name, owner, close).unwrap_or(false)
         });
         (taken, ties)
     }
@@ -287,7 +296,7 @@ impl Ledger {
     ) -> Vec<Former> {
         let holders = self.held(name).into_iter().flat_map(Held::each);
         let taken = holders.filter_map(|holder| {
-            let owner = holder.owner();
+            let owner = holder.owner.bytes();
             are_taken(&owner, &holder.entry).then_some(owner)
         });
         let owners: Vec<Box<[u8]>> = taken.collect();
@@ -300,11 +309,10 @@ impl Ledger {
         if self.held(name).is_none_or(is_so) { Vec::new() } else { self.take(name) }
     }
 
-    /// These slots have left; all fencing tokens granted so far are smaller than `number`. The entries of
-    /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
-    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+    /// These slots have left. The entries of their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
+    pub fn slots_left(&mut self, slots: &Slots, now: Now) {
         if !self.locks.is_empty() {
-            self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, number);
+            self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, now);
         }
     }
 
@@ -325,7 +333,7 @@ impl Ledger {
             self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
                 held.entries().for_each(|entry| sum.subtract(entry));
                 if held.is_wanted() {
-                    held.each().for_each(|one| in_the_way.uncount(one.short_hash()));
+                    held.each().for_each(|one| in_the_way.uncount(one.owner.short_hash()));
                 }
                 discarded.add(held.len(), held.into_pieces());
             });
@@ -393,10 +401,10 @@ impl Ledger {
     fn clean_up(&mut self, name: NameRef<'_>, holder: &Holder) {
         let entry = &holder.entry;
         if let Some(client) = entry.tie() {
-            self.ties.remove(client, name.key, &holder.owner());
+            self.ties.remove(client, name.key, &holder.owner.bytes());
         }
         if entry.is_wanted {
-            self.in_the_way.uncount(holder.short_hash());
+            self.in_the_way.uncount(holder.owner.short_hash());
         }
         self.sum.subtract(entry);
     }
@@ -404,8 +412,8 @@ impl Ledger {
     /// Cleans up, and returns what was remembered of the hold.
     fn ended(&mut self, name: NameRef<'_>, hold: Hold, holder: &Holder) -> Option<Former> {
         self.clean_up(name, holder);
-        let Holder { entry, .. } = *holder;
-        (!entry.is_seen()).then(|| Former { owner: holder.owner(), hold, entry })
+        let Holder { owner, entry } = holder;
+        (!entry.is_seen()).then(|| Former { owner: owner.bytes(), hold, entry: *entry })
     }
 
     #[cold]

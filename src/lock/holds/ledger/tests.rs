@@ -1,14 +1,15 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::slot::{NO_SLOT, Slot};
-use crate::lock::words::{Ms, Now, Print};
+use crate::lock::words::{Fence, Ms, Now, Print};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The entry of a hold that was granted at this time, and by this number.
 fn entry(fence: Fence) -> Entry {
     Entry {
-        number: Number::granted(fence),
+        token: Some(fence.into()),
         slot: NO_SLOT,
-        since: 0,
+        since: fence,
         end: End::Key(None),
         client: 0,
         tied: Tied::No,
@@ -101,8 +102,8 @@ fn every_hold_is_counted() {
 }
 
 /// These slots leave, and all entries of their keys are removed.
-fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
-    ledger.slots_left(slots, number);
+fn leave(ledger: &mut Ledger, slots: &Slots, now: Ms) {
+    ledger.slots_left(slots, Now::from_micros(now * 1000));
     while ledger.has_to_sweep() {
         ledger.sweep(0, 1, &mut Discarded::default());
     }
@@ -116,13 +117,13 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         for key in 0..1_000_u64 {
             ledger.put(name(&key.to_le_bytes()), b"a", hold, in_slot(6));
         }
-        ledger.slots_left(&Slots::of(&[3..=3]), 7);
+        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(7_000));
         let key = |key: u64| key.to_le_bytes();
         assert!(!knows(&ledger, name(&key(1))) && of(&ledger, name(&key(1)), b"a", hold).is_none());
         assert!(ledger.forget(name(&key(1)), b"a").is_none());
         assert!(ledger.put(name(&key(2)), b"b", Hold::Exclusive, in_slot(8)).is_empty());
         assert!(ledger.put(name(&key(3)), b"b", Hold::Shared, in_slot(8)).is_empty());
-        let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
+        let by_others = Entry { token: None, ..in_slot(8) };
         ledger.put(name(&key(4)), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             of(ledger, name(&key(2)), b"b", Hold::Exclusive).is_some()
@@ -137,7 +138,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         }
         assert!(stays(&ledger) && portions > 10);
         assert_eq!((ledger.holds(), ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
-        ledger.slots_left(&Slots::of(&[3..=3]), 9);
+        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(9_000));
         assert!((1..5).all(|number| !knows(&ledger, name(&key(number)))));
     }
 }
@@ -268,7 +269,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                 }
                 _ => {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
-                    ledger.slots_left(&slots, step + 1);
+                    ledger.slots_left(&slots, Now::from_micros(step * 1000));
                     naive.0.retain(|_, (_, entries)| {
                         let mut slots_of = entries.values().map(|entry| entry.slot);
                         !slots_of.next().is_some_and(|slot| slots.contains(slot))

@@ -33,6 +33,8 @@ pub struct World {
     cut_off: Option<CutOff>,
     /// Since when the slot of a lock is elsewhere.
     away: [Option<Ms>; LOCKS.len()],
+    /// When the last slot left, in steady time.
+    left_at: Ms,
     /// May the wall clock be stepped?
     pub is_stepped: bool,
     /// Is it written down what is said?
@@ -53,6 +55,7 @@ impl World {
             loses_tails: setting.loses_tails,
             cut_off: None,
             away: [None; LOCKS.len()],
+            left_at: 0,
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
             said: String::new(),
@@ -85,7 +88,7 @@ impl World {
         self.book.hash(to);
         // One by one: together they would be taken for bytes.
         self.clients.iter().for_each(|client| client.hash(to));
-        (self.is_due(), self.away).hash(to);
+        (self.is_due(), self.away, self.left_at == self.now()).hash(to);
         if self.loses_tails {
             (self.latest, self.ahead, self.server.keys_behind()).hash(to);
         }
@@ -448,9 +451,10 @@ impl World {
             self.server.foreign(Write::Del(place));
         }
         self.away[lock] = Some(self.wall());
+        self.left_at = self.now();
         self.server.keys.closed.insert(place);
         let slot = slot::of(key);
-        self.server.locks.slots_left(&[slot..=slot]);
+        self.server.locks.slots_left(&[slot..=slot], self.server.now());
         self.book.left(lock);
         for ticket in self.server.waiting() {
             let waits = &self.server.locks.waiting.waits;
@@ -465,6 +469,10 @@ impl World {
     /// The other server has granted the lock as soon as the slot was there and in the moment before it went
     /// back, by its own clock; for less time than clocks differ it was not there, or that is no case for us.
     fn come_back(&mut self, lock: LockNo, since: Ms, held: Option<OwnerNo>, by: Ms) -> Verdict {
+        // A slot is not back in the millisecond in which it left.
+        if self.left_at == self.now() {
+            return Ok(());
+        }
         self.away[lock] = None;
         self.server.keys.closed.remove(&LOCKS[lock]);
         let now = self.wall();
