@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Delivery, Entry, Former, Ledger, Tally};
+use crate::lock::holds::ledger::{Delivery, Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::{LateUse, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
@@ -190,7 +190,7 @@ impl Records<'_, '_> {
 impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
-        self.log.add_flush(db, self.holds.count(db, Ledger::holds), now);
+        self.log.add_flush(db, self.holds.count(db, |ledger| ledger.sum.holds), now);
     }
 
     /// `LOCK.LOG RESET`: empties the log.

@@ -61,7 +61,7 @@ impl Locks {
         } else {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
-            let missing = self.holds.first_missing().map(|&(at, _)| at);
+            let missing = self.holds.missing.first().map(|&(at, _)| at);
             let alarm = earlier(alarm, earlier(missing, self.waiting.places.next_claim()));
             earlier(alarm, returns)
         };
@@ -151,7 +151,7 @@ impl Locks {
         if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));
         }
-        let missing = self.holds.first_missing().filter(|(at, _)| is_due(*at) && !turn.is_job);
+        let missing = self.holds.missing.first().filter(|(at, _)| is_due(*at) && !turn.is_job);
         missing.map(|(at, name)| Due::Write(*at, name.clone()))
     }
 }

@@ -31,7 +31,7 @@ pub struct Holds {
     pub wall: WallClock,
     /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
     /// holds may have ended.
-    missing: BTreeSet<(Ms, Name)>,
+    pub(in crate::lock) missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
     pub(in crate::lock) discarded: Discarded,
     secret: Secret,
@@ -50,9 +50,6 @@ pub struct Lost {
 impl Lost {
     #[inline]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
-        if formers.is_empty() {
-            return Vec::new();
-        }
         formers.into_iter().map(|former| Self { former, reason }).collect()
     }
 }
@@ -109,7 +106,7 @@ impl Holds {
 
     /// Is nothing remembered of this database's holds, or without one of any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        !self.ledgers.any_of(db, |ledger| !ledger.remembers_nothing())
+        !self.ledgers.any_of(db, |ledger| !ledger.locks.is_empty())
     }
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
@@ -128,7 +125,7 @@ impl Holds {
     }
 
     pub fn have_ties(&self, client: u64) -> bool {
-        self.ledgers.any(|ledger| ledger.has_ties(client))
+        self.ledgers.any(|ledger| ledger.ties.has(client))
     }
 
     /// The count of this database, or the sum over all.
@@ -156,7 +153,7 @@ impl Holds {
 
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
-        self.discarded.len() > 0 || self.ledgers.any(Ledger::has_to_sweep)
+        self.discarded.len() > 0 || self.ledgers.any(|ledger| ledger.left.is_some())
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
@@ -180,11 +177,6 @@ impl Holds {
         self.wall.is_stepped(now) || self.are_missing_keys()
     }
 
-    /// The first lock whose key is to be written again, and when.
-    pub fn first_missing(&self) -> Option<&(Ms, Name)> {
-        self.missing.first()
-    }
-
     /// This lock has been seen to. If its key is missing still, that is tried again at this time.
     pub fn seen_to(&mut self, due: (Ms, Name), again: Ms) {
         let missing = self.is_missing(due.1.borrow());
@@ -205,10 +197,5 @@ impl Holds {
     /// The ledgers, to be compared.
     pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
         self.ledgers.iter()
-    }
-
-    /// The keys that are to be written again, to be compared.
-    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
-        &self.missing
     }
 }

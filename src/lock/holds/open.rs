@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{Former, Held};
+use crate::lock::holds::ledger::{End, Former, Held};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -85,7 +85,9 @@ impl Holds {
             Stored::Exclusive { owner } => {
                 let ((made, will_do), is_stepped) = (of(owner), self.wall.is_stepped(now));
                 let asks_record = will_do || is_stepped;
-                let recorded = if asks_record { self.recorded_end(name, owner) } else { None };
+                let entry = asks_record.then(|| self.entry(name, owner, Hold::Exclusive)).flatten();
+                let end = entry.map(|entry| entry.end).filter(|end| !end.is_missing());
+                let recorded = end.and_then(End::by_our_clock);
                 let deadline = if recorded.is_some() && !is_stepped && !is_over(recorded, now) {
                     recorded
                 } else {
@@ -256,12 +258,6 @@ impl Holds {
     pub fn is_synced(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
             || self.held(name).is_none_or(|held| held.is_synced(self.wall.steps()))
-    }
-
-    /// When this owner's exclusive hold ends by our clock, if it was granted here and its key is untouched since.
-    fn recorded_end(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
-        let end = self.entry(name, owner, Hold::Exclusive)?.end;
-        end.by_our_clock().filter(|_| !end.is_missing())
     }
 
     /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the

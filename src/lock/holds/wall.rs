@@ -44,7 +44,8 @@ impl WallClock {
     pub fn written(&mut self, end: Ms, now: Now) -> End {
         self.last_end = self.last_end.max(end);
         if !self.is_stepped(now) {
-            self.settle();
+            // All keys that were written by an earlier clock have expired.
+            (self.furthest, self.least) = (self.ahead, self.ahead);
         }
         End::ours(end, self.steps)
     }
@@ -66,12 +67,6 @@ impl WallClock {
         // Until then there may be keys that were written when the clock was furthest ahead.
         let set_back = self.furthest.saturating_sub(self.ahead);
         self.stepped_until = self.last_end.saturating_add_signed(set_back);
-    }
-
-    /// Steps matter no more: all keys that were written by an earlier clock have expired.
-    #[inline]
-    fn settle(&mut self) {
-        (self.furthest, self.least) = (self.ahead, self.ahead);
     }
 
     /// May the wall clock have passed the expiry that was written last for a hold that ends so? Not if that was after the
@@ -107,7 +102,7 @@ mod tests {
         assert!(!passed(&wall, 0, 1990) && passed(&wall, 0, 2000));
         assert!(!passed(&wall, 1, 2990) && passed(&wall, 1, 3000), "renewed between the steps");
         assert!(!passed(&wall, 2, 4990), "granted or renewed since");
-        wall.settle();
+        wall.written(0, at(0));
         wall.set(3100);
         assert!(!passed(&wall, 2, 4890), "not by so small a step");
         wall.set(2000);

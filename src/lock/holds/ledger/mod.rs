@@ -41,12 +41,12 @@ pub struct Former {
 #[derive(Debug)]
 pub struct Ledger {
     secret: Secret,
-    locks: Table<Held>,
-    sum: Sum,
-    ties: Ties,
+    pub(super) locks: Table<Held>,
+    pub sum: Sum,
+    pub(super) ties: Ties,
     pub in_the_way: InTheWay,
     /// Slots that have left, as long as records of their locks are still to be removed.
-    left: Option<Box<LeftSlots>>,
+    pub(in crate::lock) left: Option<Box<LeftSlots>>,
 }
 
 impl Ledger {
@@ -61,31 +61,14 @@ impl Ledger {
         }
     }
 
-    /// How many holds are remembered. A shared lock has several.
-    pub fn holds(&self) -> usize {
-        self.sum.holds
-    }
-
-    pub fn counted(&self) -> usize {
-        self.sum.counted
-    }
-
     /// How many connections have holds that end with them.
     pub fn sessions(&self) -> usize {
         self.ties.connections()
     }
 
-    #[inline]
-    pub fn remembers_nothing(&self) -> bool {
-        self.locks.is_empty()
-    }
-
     /// The record of this lock.
     #[inline]
     pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
-        if self.locks.is_empty() {
-            return None;
-        }
         self.locks.get(name.print).filter(|held| !self.has_left(held))
     }
 
@@ -230,10 +213,6 @@ impl Ledger {
         self.change(name, owner, ended).unwrap_or(false)
     }
 
-    pub fn has_ties(&self, client: u64) -> bool {
-        self.ties.has(client)
-    }
-
     /// A connection has closed: removes up to `most` of its ties. Returns how many there were, and those of
     /// holds that must be given back.
     pub fn close(&mut self, db: Db, client: u64, most: usize) -> (usize, Vec<Tie>) {
@@ -255,22 +234,17 @@ impl Ledger {
 
     /// Removes the key's record, and returns what it says of this owner.
     pub fn forget(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
-        let before = self.take_out(name)?;
+        self.drop_if_left(name);
+        let before = self.locks.remove(name.print)?;
         before.each().for_each(|holder| self.clean_up(name, holder));
         before.get(self.secret, owner).copied().filter(|entry| !entry.is_seen())
     }
 
     /// Removes and returns the key's entries.
     pub fn take(&mut self, name: NameRef<'_>) -> Vec<Former> {
-        self.take_out(name).map_or_else(Vec::new, |before| self.all_ended(name, &before))
-    }
-
-    fn take_out(&mut self, name: NameRef<'_>) -> Option<Held> {
-        if self.locks.is_empty() {
-            return None;
-        }
         self.drop_if_left(name);
-        self.locks.remove(name.print)
+        let before = self.locks.remove(name.print);
+        before.map_or_else(Vec::new, |before| self.all_ended(name, &before))
     }
 
     /// Removes and returns the entry of this owner's hold.
@@ -314,11 +288,6 @@ impl Ledger {
         if !self.locks.is_empty() {
             self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, now);
         }
-    }
-
-    /// May there be entries of slots that have left?
-    pub fn has_to_sweep(&self) -> bool {
-        self.left.is_some()
     }
 
     /// Removes entries of slots that have left from the next `buckets` buckets.

@@ -9,37 +9,16 @@ pub enum Owner {
     Uuid(Uuid),
     /// 32 hexadecimal digits in lower case.
     Hex(Uuid),
-    /// Any other token of up to 22 bytes.
-    Short(Short),
+    /// Any other token of up to 22 bytes, with zeros behind it.
+    Short {
+        len: u8,
+        bytes: [u8; 22],
+    },
     Long(Box<[u8]>),
-}
-
-/// A text of up to 22 bytes, kept in place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Short {
-    len: u8,
-    /// Zeros after the text.
-    bytes: [u8; 22],
 }
 
 const _: () =
     assert!(size_of::<Owner>() == 24, "a record has no room for more, and there may be millions");
-
-impl Short {
-    /// None if the text is too long.
-    #[inline]
-    fn new(text: &[u8]) -> Option<Self> {
-        let mut short = Self { len: 0, bytes: [0; 22] };
-        short.bytes.get_mut(..text.len())?.copy_from_slice(text);
-        short.len = u8::try_from(text.len()).ok()?;
-        Some(short)
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
-    }
-}
 
 impl Owner {
     #[inline]
@@ -51,8 +30,8 @@ impl Owner {
     /// stored, because a thousand sharers may have to be hashed at once.
     pub fn short_hash(&self) -> u64 {
         let bytes = match self {
-            Self::Uuid(bytes) | Self::Hex(bytes) => bytes.as_bytes(),
-            Self::Short(text) => text.bytes(),
+            Self::Uuid(bytes) | Self::Hex(bytes) => bytes.as_bytes().as_slice(),
+            Self::Short { bytes, .. } => bytes,
             Self::Long(bytes) => bytes,
         };
         let (words, rest) = bytes.as_chunks();
@@ -73,7 +52,7 @@ impl Owner {
         match self {
             Self::Uuid(bytes) => bytes.hyphenated().encode_lower(text).as_bytes(),
             Self::Hex(bytes) => bytes.simple().encode_lower(text).as_bytes(),
-            Self::Short(text) => text.bytes(),
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
             Self::Long(bytes) => bytes,
         }
     }
@@ -81,15 +60,18 @@ impl Owner {
 
 impl From<&[u8]> for Owner {
     fn from(owner: &[u8]) -> Self {
-        let packed = match owner.len() {
-            36 => Uuid::try_parse_ascii(owner).map(Self::Uuid).ok(),
-            32 => Uuid::try_parse_ascii(owner).map(Self::Hex).ok(),
-            _ => Short::new(owner).map(Self::Short),
-        };
+        let mut bytes = [0; 22];
+        if let (Some(text), Ok(len)) = (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
+            text.copy_from_slice(owner);
+            return Self::Short { len, bytes };
+        }
         // A UUID may also be written in upper case, which would come back in lower case: only its letters lack this bit.
         let is_lower = || owner.iter().fold(0xff, |all, byte| all & byte) & 0x20 != 0;
-        let packed = packed.filter(|packed| matches!(packed, Self::Short(_)) || is_lower());
-        packed.unwrap_or_else(|| Self::Long(Box::from(owner)))
+        match (owner.len(), Uuid::try_parse_ascii(owner)) {
+            (36, Ok(uuid)) if is_lower() => Self::Uuid(uuid),
+            (32, Ok(uuid)) if is_lower() => Self::Hex(uuid),
+            _ => Self::Long(Box::from(owner)),
+        }
     }
 }
 

@@ -116,6 +116,9 @@ impl<R> Table<R> {
 
     #[inline]
     pub fn remove(&mut self, print: Print) -> Option<R> {
+        if self.is_empty() {
+            return None;
+        }
         let bucket = self.bucket_mut(home(print, self.buckets))?;
         let at = position(bucket, print).ok()?;
         let (_, record) = bucket.remove(at);
