@@ -362,7 +362,7 @@ impl Ledger {
                 std::iter::once_with(move || drop(bucket)).chain(shared)
             }),
         );
-        discarded.add(ties.len(), ties.into_pieces());
+        discarded.add(ties.all.len(), ties.all.into_iter());
     }
 
     /// The entry of this hold is out of its record: it is taken out of the ties and the counts too.
