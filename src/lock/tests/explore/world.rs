@@ -314,7 +314,8 @@ impl World {
                 self.leave(lock)?;
             }
             Action::ComeBack { lock, held, by } => {
-                let Some(since) = self.away[lock] else {
+                // A slot is not back in the millisecond in which it left.
+                let Some(since) = self.away[lock].filter(|_| self.left_at < self.now()) else {
                     return Ok(false);
                 };
                 if held.is_some_and(|owner| !self.book.knows(owner)) {
@@ -469,10 +470,6 @@ impl World {
     /// The other server has granted the lock as soon as the slot was there and in the moment before it went
     /// back, by its own clock; for less time than clocks differ it was not there, or that is no case for us.
     fn come_back(&mut self, lock: LockNo, since: Ms, held: Option<OwnerNo>, by: Ms) -> Verdict {
-        // A slot is not back in the millisecond in which it left.
-        if self.left_at == self.now() {
-            return Ok(());
-        }
         self.away[lock] = None;
         self.server.keys.closed.remove(&LOCKS[lock]);
         let now = self.wall();

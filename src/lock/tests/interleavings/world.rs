@@ -173,6 +173,7 @@ impl World {
     pub fn drain(&mut self) -> Verdict {
         self.promote();
         self.resume();
+        self.apply(Step::Pass { ms: 1 })?;
         self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
         self.set_limits(Limits { fence_lead: self.model.limits.fence_lead, ..Limits::DEFAULT })?;
