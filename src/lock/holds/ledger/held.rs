@@ -56,15 +56,12 @@ impl Sum {
 impl Held {
     /// The record of a lock that no owner holds yet; `hold` says how it is about to be held.
     pub fn new(hold: Hold, owner: &[u8], secret: Secret, entry: Entry) -> Self {
-        let holder = Holder { owner: Owner::from(owner), entry };
-        match hold {
-            Hold::Exclusive => Self::Alone(holder),
-            Hold::Shared => {
-                let mut sharers = Box::new(Sharers::default());
-                sharers.by_print.insert(secret.print(owner), holder);
-                Self::Shared(sharers)
-            }
+        if hold == Hold::Exclusive {
+            return Self::Alone(Holder { owner: Owner::from(owner), entry });
         }
+        let mut held = Self::Shared(Box::default());
+        held.share(secret, owner, entry);
+        held
     }
 
     #[inline]

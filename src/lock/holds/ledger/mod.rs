@@ -69,7 +69,8 @@ impl Ledger {
     /// The record of this lock.
     #[inline]
     pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
-        self.locks.get(name.print).filter(|held| !self.has_left(held))
+        let left = self.left.as_ref();
+        self.locks.get(name.print).filter(|held| !left.is_some_and(|left| left.include(held)))
     }
 
     /// The same, to be changed by what happens to the key.
@@ -286,7 +287,7 @@ impl Ledger {
     /// These slots have left. The entries of their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
     pub fn slots_left(&mut self, slots: &Slots, now: Now) {
         if !self.locks.is_empty() {
-            self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, now);
+            self.left.get_or_insert_default().add(slots, now);
         }
     }
 
@@ -296,10 +297,9 @@ impl Ledger {
             return;
         };
         let mut sweep = std::mem::take(&mut left.locks);
-        let has_left = |held: &Held| held.entries().next().is_some_and(|one| left.includes(one));
         let (sum, in_the_way) = (&mut self.sum, &mut self.in_the_way);
         let is_through =
-            self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
+            self.locks.sweep(&mut sweep, buckets, &mut |held| left.include(held), &mut |held| {
                 held.entries().for_each(|entry| sum.subtract(entry));
                 if held.is_wanted() {
                     held.each().for_each(|one| in_the_way.uncount(one.owner.short_hash()));
@@ -327,12 +327,6 @@ impl Ledger {
         is_last
     }
 
-    /// Has the slot of this lock left since it was recorded? All entries of a key are of the same slot.
-    fn has_left(&self, held: &Held) -> bool {
-        let one = || held.entries().next();
-        self.left.as_ref().is_some_and(|left| one().is_some_and(|entry| left.includes(entry)))
-    }
-
     /// Removes the record of this lock if its slot has left.
     #[inline(always)]
     fn drop_if_left(&mut self, name: NameRef<'_>) {
@@ -343,7 +337,8 @@ impl Ledger {
 
     #[cold]
     fn drop_left(&mut self, name: NameRef<'_>) {
-        if self.locks.get(name.print).is_some_and(|held| self.has_left(held))
+        if let Some(left) = &self.left
+            && self.locks.get(name.print).is_some_and(|held| left.include(held))
             && let Some(before) = self.locks.remove(name.print)
         {
             before.each().for_each(|holder| self.clean_up(name, holder));
