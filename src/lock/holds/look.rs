@@ -31,11 +31,6 @@ pub struct Look {
     pub lost: Vec<Lost>,
 }
 
-impl Look {
-    pub const NO_LOCK: Self =
-        Self { lock: LockState::NoLock, next: None, is_anew: false, lost: Vec::new() };
-}
-
 /// The end of a hold that was found to be over.
 fn over_at(now: Now) -> End {
     End::key(now.ms().checked_sub(1))
@@ -46,7 +41,8 @@ impl Holds {
     pub fn look(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, wanted: Option<Wanted>) -> Look {
         // Of a key that can't be opened nothing is known.
         if !turn.keys.can_open(name) {
-            return Look::NO_LOCK;
+            let lock = LockState::NoLock;
+            return Look { lock, next: None, is_anew: false, lost: Vec::new() };
         }
         let mut lost = self.meet(turn, name);
         let (lock, owner) = self.read(turn, name, |owner| (Box::<[u8]>::from(owner), true));

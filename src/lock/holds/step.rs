@@ -182,7 +182,9 @@ impl Holds {
     /// All holds in this key end there as is remembered.
     fn note_synced(&mut self, name: NameRef<'_>) {
         let steps = self.wall.steps();
-        self.ledger(name.db).note_synced(name, steps);
+        if let Some(held) = self.ledger(name.db).held_mut(name) {
+            held.move_ends(|end| end.with_key(steps));
+        }
     }
 
     /// The server reports that this key has expired. Returns whether the hold lasts all the same: its key is written

@@ -188,13 +188,6 @@ impl Ledger {
         Some(held)
     }
 
-    /// This server has written the key, or seen that it is right, after so many steps of the wall clock.
-    pub fn note_synced(&mut self, name: NameRef<'_>, steps: u16) {
-        if let Some(held) = self.held_mut(name) {
-            held.move_ends(|end| end.with_key(steps));
-        }
-    }
-
     /// Notes that a request that was offered this lock has ended, and what its owner knows then. Returns whether the hold
     /// must be given back.
     pub fn offer_ended(
