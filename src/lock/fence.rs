@@ -151,12 +151,6 @@ impl FencingClock {
         self.last
     }
 
-    /// Draws a number that no grant gets: it separates those before from those to come.
-    pub fn draw_unused(&mut self) -> Fence {
-        self.last = self.last.saturating_add(1);
-        self.last
-    }
-
     /// Remembers that this slot is leaving or has left: another server may grant in it before we do again.
     pub fn slot_may_have_left(&mut self, slot: Slot) {
         if let Some(past) = self.past(slot)

@@ -8,6 +8,9 @@ pub const SLOTS: Slot = 16_384;
 
 pub type Slot = u16;
 
+/// That of a key which is not in a cluster.
+pub const NO_SLOT: Slot = Slot::MAX;
+
 /// A set of slots.
 #[derive(Debug)]
 pub struct Slots(BTreeSet<Slot>);

@@ -242,7 +242,7 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
     let ranges: Vec<_> = ranges.iter().map(|range| range.start..=range.end).collect();
     // What is remembered of them is forgotten in portions.
     hear("slots that move", move |module, now| {
-        module.note_change(now, |locks| locks.slots_left(&ranges));
+        module.note_change(now, |locks| locks.slots_left(&ranges, now));
     });
 }
 

@@ -122,7 +122,7 @@ impl<'l> Acquire<'l, '_> {
         let acquired = match replicas {
             0 => {
                 let terms = &self.request.terms;
-                let fence = self.locks.take(self.turn, all, terms, Delivery::TOLD);
+                let fence = self.locks.take(self.turn, all, terms, Delivery::Told);
                 let end = self.turn.now.plus(terms.ttl);
                 self.locks.waiting.pending.tell_end(self.names, terms.owner, end);
                 Acquired::Held(fence)

@@ -23,7 +23,7 @@ impl Locks {
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead) {
         if ahead != self.holds.wall.ahead() {
-            self.holds.wall.set(ahead, self.clock.draw_unused());
+            self.holds.wall.set(ahead);
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
             self.waiting.queues.note_all();
@@ -68,10 +68,9 @@ impl Locks {
     }
 
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
-    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
+    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>], now: Now) {
         let slots = Rc::new(Slots::of(ranges));
-        let number = self.clock.draw_unused();
-        self.holds.slots_left(&slots, number);
+        self.holds.slots_left(&slots, now);
         self.waiting.end_places(Ending::InSlots(slots));
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);

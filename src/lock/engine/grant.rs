@@ -4,10 +4,11 @@ use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::{claim_of, may_be_known};
 use crate::lock::engine::records::Records;
-use crate::lock::holds::ledger::{Delivery, End, Entry, Number, Tally, Tied};
+use crate::lock::holds::ledger::{Delivery, End, Entry, Tally, Tied};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
+use crate::lock::slot::NO_SLOT;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
@@ -79,9 +80,11 @@ impl Records<'_, '_> {
         let ledger = self.holds.ledger(name.db);
         if let Some(mut entry) = before.filter(|_| goes_on) {
             if entry.fence() != Some(fence) {
-                (entry.number, entry.since) = (Number::granted(fence), now.ms());
+                (entry.token, entry.since) = (Some(fence.into()), now.ms());
             }
-            entry.end = end.by_our_clock().map_or(entry.end, End::ours);
+            if end.by_our_clock().is_some() {
+                entry.end = end;
+            }
             if terms.spare == 0 && !entry.delivery.is_told() || !may_be_known(self.waits, &entry) {
                 entry.delivery = news;
             }
@@ -92,14 +95,14 @@ impl Records<'_, '_> {
         // An upgrade is not counted again: it is counted if its share was.
         let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
-            number: Number::granted(fence),
+            token: Some(fence.into()),
             end,
-            slot: self.clock.slot(name.key),
+            slot: self.clock.slot(name.key).unwrap_or(NO_SLOT),
             since: now.ms(),
             client: terms.client,
             tied: Tied::by(terms.session),
             // A hold that another client has written is known to its owner, and mostly a share that is upgraded.
-            delivery: if part.is_new() || !is_known { news } else { Delivery::TOLD },
+            delivery: if part.is_new() || !is_known { news } else { Delivery::Told },
             tally: if is_counted { Tally::Counted } else { Tally::Uncounted },
             is_wanted: false,
         };
@@ -144,16 +147,14 @@ impl Records<'_, '_> {
                 return (hold, End::key(kept));
             }
             turn.prolong(name, owner, hold, wanted);
-            self.holds.note_written(name, hold, wanted, turn.now);
-            return (hold, End::ours(wanted));
+            return (hold, self.holds.wall.written(wanted, turn.now));
         }
         let (hold, deadline) = (terms.mode.hold(), wanted.max(kept.unwrap_or_default()));
         match hold {
             Hold::Exclusive => turn.keys.hold(name, owner, deadline),
             Hold::Shared => turn.keys.share(name, owner, deadline),
         }
-        self.holds.note_written(name, hold, deadline, turn.now);
-        (hold, End::ours(deadline))
+        (hold, self.holds.wall.written(deadline, turn.now))
     }
 }
 

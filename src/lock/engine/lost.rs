@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former, Ledger, Tally};
+use crate::lock::holds::ledger::{Delivery, Entry, Former, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::{LateUse, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
@@ -36,7 +36,7 @@ pub(super) fn claim_of(waits: &Waits, entry: &Entry) -> Option<Ticket> {
 /// Does the owner of this hold not have it yet, because replicas have to acknowledge it?
 pub(super) fn is_pending(waits: &Waits, entry: &Entry) -> bool {
     let waiter = entry.delivery.offered_to().and_then(|ticket| waits.get(ticket));
-    entry.delivery.is_unacknowledged() || waiter.is_some_and(Waiter::waits_for_replicas)
+    entry.delivery == Delivery::Unacknowledged || waiter.is_some_and(Waiter::waits_for_replicas)
 }
 
 /// Does the owner of this hold know of it, or may a reply be on its way that says so?
@@ -117,7 +117,7 @@ impl Journal<'_> {
             queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep.len())),
             client: entry.client,
         };
-        let loss = Loss { reason, count, name: self.name, owner: owner.bytes(), hold };
+        let loss = Loss { reason, count, name: self.name, owner, hold };
         self.log.add_loss(&loss, self.now);
     }
 }
@@ -128,7 +128,7 @@ impl Records<'_, '_> {
         self.journal().record_lost(reason, std::slice::from_ref(&former));
         let Former { owner, entry, .. } = former;
         let entry = Entry { tally: Tally::Lost, ..entry };
-        self.holds.ledger(self.name.db).set(self.name, owner.bytes(), entry);
+        self.holds.ledger(self.name.db).set(self.name, &owner, entry);
     }
 
     /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
@@ -137,7 +137,7 @@ impl Records<'_, '_> {
         // If they are too many, one of them stands for all.
         let most = if self.limits.are_too_many(held) { 1 } else { held };
         for (owner, until) in self.holds.holders(self.turn, self.name, most) {
-            self.remember_foreign(owner.bytes(), (hold, until));
+            self.remember_foreign(&owner, (hold, until));
         }
         let lost = self.holds.ledger(self.name.db).take(self.name);
         self.journal().record_lost(Reason::Broken, &lost);
@@ -190,7 +190,7 @@ impl Records<'_, '_> {
 impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
-        self.log.add_flush(db, self.holds.count(db, Ledger::holds), now);
+        self.log.add_flush(db, self.holds.count(db, |ledger| ledger.sum.holds), now);
     }
 
     /// `LOCK.LOG RESET`: empties the log.

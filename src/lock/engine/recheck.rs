@@ -53,7 +53,7 @@ impl Settling<'_, '_> {
             return queue.iter().filter(holds).collect();
         }
         let waits = held.owners(now).flat_map(|owner| {
-            waiting.waits.waits_of(owner.bytes(), self.name.db).collect::<Vec<Ticket>>()
+            waiting.waits.waits_of(&owner, self.name.db).collect::<Vec<Ticket>>()
         });
         waits.filter(|&ticket| queue.contains(ticket)).collect()
     }
@@ -92,6 +92,6 @@ impl Holders for Holds {
 
     fn each(&self, lock: NameRef<'_>, now: Now, visit: &mut dyn FnMut(&[u8])) {
         let owners = Holds::held(self, lock).into_iter().flat_map(|held: &Held| held.owners(now));
-        owners.for_each(|owner| visit(owner.bytes()));
+        owners.for_each(|owner| visit(&owner));
     }
 }

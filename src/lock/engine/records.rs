@@ -108,7 +108,7 @@ impl Records<'_, '_> {
             // The grant of a place is claimed only by a command that returns its token.
             Some(entry) if claim_of(self.waits, &entry).is_some() => {}
             Some(mut entry) => {
-                entry.delivery = Delivery::TOLD;
+                entry.delivery = Delivery::Told;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
             }
             None => self.remember_foreign(owner, (hold, until)),

@@ -96,7 +96,6 @@ impl Reports<'_> {
         let found = self.holds.holders(turn, name, most);
         let holders = (found.iter().zip(hold.iter().cycle()))
             .map(|(&(ref owner, deadline), &hold)| {
-                let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
                 let offered = entry.and_then(|entry| entry.delivery.offered_to());
                 let place = offered.and_then(|ticket| self.waiting.waits.get(ticket)?.place());
@@ -159,11 +158,8 @@ impl Reports<'_> {
         let name = self.holds.name(db, key);
         let hold = self.holds.state(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
-        let entry = self.holds.entry(name, owner.bytes(), hold);
-        Some(HolderNow {
-            owner: owner.bytes().to_vec(),
-            fence: entry.and_then(|entry| entry.fence()),
-        })
+        let entry = self.holds.entry(name, &owner, hold);
+        Some(HolderNow { owner: owner.into_vec(), fence: entry.and_then(|entry| entry.fence()) })
     }
 }
 

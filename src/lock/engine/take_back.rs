@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::tick::PAUSE;
+use crate::lock::holds::ledger::Delivery;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
@@ -40,7 +41,7 @@ impl Locks {
             return;
         }
         let reason = match former.entry.delivery {
-            delivery if delivery.is_unacknowledged() => Reason::Unacknowledged,
+            Delivery::Unacknowledged => Reason::Unacknowledged,
             delivery if delivery.is_undelivered() => Reason::Undelivered,
             _ => Reason::Disconnected,
         };

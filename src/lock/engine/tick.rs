@@ -62,7 +62,7 @@ impl Locks {
         } else {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
-            let missing = self.holds.first_missing().map(|&(at, _)| at);
+            let missing = self.holds.missing.first().map(|&(at, _)| at);
             let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
             let alarm = earlier(alarm, earlier(missing, claim));
             earlier(alarm, returns)
@@ -74,7 +74,7 @@ impl Locks {
     /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.waiting.begin_tick(turn);
-        self.holds.clean_up(turn.now);
+        self.holds.clean_up();
         self.outcomes().end_closed(TIES);
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
@@ -153,7 +153,7 @@ impl Locks {
         if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));
         }
-        let missing = self.holds.first_missing().filter(|(at, _)| is_due(*at) && !turn.is_job);
+        let missing = self.holds.missing.first().filter(|(at, _)| is_due(*at) && !turn.is_job);
         missing.map(|(at, name)| Due::Write(*at, name.clone()))
     }
 }

@@ -2,7 +2,7 @@
 //! knows nothing of. The search for deadlocks goes by the records, because in a cluster a command can't read keys of
 //! other slots.
 
-use crate::lock::holds::ledger::{End, Token};
+use crate::lock::holds::ledger::End;
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
@@ -31,11 +31,6 @@ pub struct Look {
     pub lost: Vec<Lost>,
 }
 
-impl Look {
-    pub const NO_LOCK: Self =
-        Self { lock: LockState::NoLock, next: None, is_anew: false, lost: Vec::new() };
-}
-
 /// The end of a hold that was found to be over.
 fn over_at(now: Now) -> End {
     End::key(now.ms().checked_sub(1))
@@ -46,10 +41,11 @@ impl Holds {
     pub fn look(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, wanted: Option<Wanted>) -> Look {
         // Of a key that can't be opened nothing is known.
         if !turn.keys.can_open(name) {
-            return Look::NO_LOCK;
+            let lock = LockState::NoLock;
+            return Look { lock, next: None, is_anew: false, lost: Vec::new() };
         }
         let mut lost = self.meet(turn, name);
-        let (lock, owner) = self.read(turn, name, |owner| (Token::from(owner), true));
+        let (lock, owner) = self.read(turn, name, |owner| (Box::<[u8]>::from(owner), true));
         let (mut next, mut is_anew) = (lock.next_change(), false);
         match (lock, owner) {
             (LockState::Shared { count, over, .. }, _) => {
@@ -71,12 +67,12 @@ impl Holds {
                 let ledger = self.ledgers.open(name.db);
                 let others = match wanted {
                     Some(Wanted { slot, is_stale, .. }) => {
-                        let holder = (owner.bytes(), Hold::Exclusive);
+                        let holder = (&*owner, Hold::Exclusive);
                         let seen = ledger.see(name, holder, deadline, slot, turn.now);
                         is_anew = is_stale || seen.is_some();
                         seen.unwrap_or_default()
                     }
-                    None => ledger.forget_others(name, owner.bytes()),
+                    None => ledger.forget_others(name, &owner),
                 };
                 lost.extend(Lost::all(others, Reason::Overwritten));
             }
@@ -118,7 +114,7 @@ impl Holds {
         }
         let mut sharers = Vec::with_capacity(count);
         self.each_sharer(turn, name, &mut |owner, ends| {
-            sharers.push((Token::from(owner), ends.own));
+            sharers.push((Box::<[u8]>::from(owner), ends.own));
             true
         });
         // Those that are not in the key any more stay until they are found missing.
@@ -128,7 +124,7 @@ impl Holds {
             held.move_ends(|end| if end.by_our_clock().is_none() { over } else { end });
         }
         for (owner, until) in sharers {
-            let holder = (owner.bytes(), Hold::Shared);
+            let holder = (&*owner, Hold::Shared);
             ledger.see(name, holder, until, wanted.slot, turn.now);
         }
         if let Some(held) = ledger.held_mut(name) {

@@ -13,10 +13,10 @@ use std::rc::Rc;
 
 use crate::lock::databases::Databases;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::{Entry, Former, Held, Ledger, Token};
+use crate::lock::holds::ledger::{Entry, Former, Held, Ledger};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::entry::Reason;
-use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
+use crate::lock::words::{Db, Hold, Ms, Name, NameRef, Now, Secret, Slots};
 
 /// How many forgotten records a tick frees.
 const FREED: usize = 128;
@@ -31,7 +31,7 @@ pub struct Holds {
     pub wall: WallClock,
     /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
     /// holds may have ended.
-    missing: BTreeSet<(Ms, Name)>,
+    pub(in crate::lock) missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
     pub(in crate::lock) discarded: Discarded,
     secret: Secret,
@@ -50,9 +50,6 @@ pub struct Lost {
 impl Lost {
     #[inline]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
-        if formers.is_empty() {
-            return Vec::new();
-        }
         formers.into_iter().map(|former| Self { former, reason }).collect()
     }
 }
@@ -89,7 +86,7 @@ impl Holds {
     /// What is remembered of this owner's hold, with its owner.
     pub fn former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
         let (hold, entry) = self.ledgers.get(name.db)?.get(name, owner)?;
-        Some(Former { owner: Token::from(owner), hold, entry })
+        Some(Former { owner: Box::from(owner), hold, entry })
     }
 
     /// The record of this lock.
@@ -109,7 +106,7 @@ impl Holds {
 
     /// Is nothing remembered of this database's holds, or without one of any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        !self.ledgers.any_of(db, |ledger| !ledger.remembers_nothing())
+        !self.ledgers.any_of(db, |ledger| !ledger.locks.is_empty())
     }
 
     /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
@@ -128,7 +125,7 @@ impl Holds {
     }
 
     pub fn have_ties(&self, client: u64) -> bool {
-        self.ledgers.any(|ledger| ledger.has_ties(client))
+        self.ledgers.any(|ledger| ledger.ties.has(client))
     }
 
     /// The count of this database, or the sum over all.
@@ -147,29 +144,25 @@ impl Holds {
         }
     }
 
-    /// These slots have left; all fencing tokens granted so far are smaller than `number`.
-    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+    /// These slots have left.
+    pub fn slots_left(&mut self, slots: &Slots, now: Now) {
         for (_, ledger) in self.ledgers.iter_mut() {
-            ledger.slots_left(slots, number);
+            ledger.slots_left(slots, now);
         }
     }
 
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
-        !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
+        self.discarded.len() > 0 || self.ledgers.any(|ledger| ledger.left.is_some())
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
-    pub fn clean_up(&mut self, now: Now) {
-        let is_stepped = self.wall.is_stepped(now);
+    pub fn clean_up(&mut self) {
         for _ in 0..FREED {
             self.discarded.free_one();
         }
         for (db, ledger) in self.ledgers.iter_mut() {
             ledger.sweep(db, SWEPT, &mut self.discarded);
-            if !is_stepped {
-                ledger.forget_steps(&mut self.discarded);
-            }
         }
     }
 
@@ -182,11 +175,6 @@ impl Holds {
     /// May a lock be held without its key? A step may take a key in the middle of a turn, before it is noticed.
     pub fn may_miss_keys(&self, now: Now) -> bool {
         self.wall.is_stepped(now) || self.are_missing_keys()
-    }
-
-    /// The first lock whose key is to be written again, and when.
-    pub fn first_missing(&self) -> Option<&(Ms, Name)> {
-        self.missing.first()
     }
 
     /// This lock has been seen to. If its key is missing still, that is tried again at this time.
@@ -209,15 +197,5 @@ impl Holds {
     /// The ledgers, to be compared.
     pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
         self.ledgers.iter()
-    }
-
-    /// The keys that are to be written again, to be compared.
-    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
-        &self.missing
-    }
-
-    /// Of how many keys it is noted by which clock they were written.
-    pub fn notes_of_steps(&self) -> usize {
-        self.ledgers.iter().map(|(_, ledger)| ledger.count_notes()).sum()
     }
 }

@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::{Former, Held, Token};
+use crate::lock::holds::ledger::{End, Former, Held};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -85,10 +85,15 @@ impl Holds {
             Stored::Exclusive { owner } => {
                 let ((made, will_do), is_stepped) = (of(owner), self.wall.is_stepped(now));
                 let asks_record = will_do || is_stepped;
-                let recorded = if asks_record { self.recorded_end(name, owner) } else { None };
-                let deadline = match recorded {
-                    Some(_) if !is_stepped && !is_over(recorded, now) => recorded,
-                    _ => self.end_of(turn, name, recorded),
+                let entry = asks_record.then(|| self.entry(name, owner, Hold::Exclusive)).flatten();
+                let end = entry.map(|entry| entry.end).filter(|end| !end.is_missing());
+                let recorded = end.and_then(End::by_our_clock);
+                let deadline = if recorded.is_some() && !is_stepped && !is_over(recorded, now) {
+                    recorded
+                } else {
+                    let key_ends = turn.keys.deadline(name);
+                    // A hold whose key has no expiry has been written by another client.
+                    key_ends.and(recorded).filter(|_| is_stepped).or(key_ends)
                 };
                 if !is_over(deadline, now) {
                     return (LockState::Exclusive { deadline }, Some(made));
@@ -157,7 +162,7 @@ impl Holds {
         match self.state(turn, name) {
             LockState::Free => true,
             LockState::Shared { .. } if former.hold == Hold::Shared => {
-                turn.keys.share_of(name, former.owner.bytes()).is_some()
+                turn.keys.share_of(name, &former.owner).is_some()
             }
             _ => false,
         }
@@ -166,9 +171,9 @@ impl Holds {
     /// Is it remembered of the owner that holds this lock alone that it does?
     pub fn know_holder(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let alone = self.held(name).and_then(Held::alone);
-        let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner());
+        let owner = alone.filter(|alone| !alone.entry.is_seen()).map(|alone| alone.owner.bytes());
         owner.is_some_and(|owner| {
-            let own = self.open(turn, name, owner.bytes()).own;
+            let own = self.open(turn, name, &owner).own;
             own.is_some_and(|(hold, _)| hold == Hold::Exclusive)
         })
     }
@@ -214,7 +219,7 @@ impl Holds {
         if turn.keys.look(name) == Stored::Nothing {
             let missing = self.held(name).filter(|held| held.is_missing());
             missing.into_iter().flat_map(|held| held.lasting(now)).all(|(owner, end)| {
-                visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
+                visit(&owner, ShareEnds { with_key: Some(end), own: Some(end) })
             });
             return;
         }
@@ -232,14 +237,14 @@ impl Holds {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         most: usize,
-    ) -> Vec<(Token, Option<Ms>)> {
+    ) -> Vec<(Box<[u8]>, Option<Ms>)> {
         let mut held = Vec::new();
-        match self.read(turn, name, |owner| (Token::from(owner), false)) {
+        match self.read(turn, name, |owner| (Box::from(owner), false)) {
             (LockState::Exclusive { deadline }, owner) => {
                 held.extend(owner.map(|owner| (owner, deadline)));
             }
             (LockState::Shared { .. }, _) => self.each_sharer(turn, name, &mut |owner, ends| {
-                held.push((Token::from(owner), ends.with_key));
+                held.push((Box::from(owner), ends.with_key));
                 held.len() < most
             }),
             (LockState::NoLock | LockState::Free, _) => {}
@@ -252,21 +257,7 @@ impl Holds {
     #[inline]
     pub fn is_synced(&self, now: Now, name: NameRef<'_>) -> bool {
         !self.wall.is_stepped(now)
-            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name, &self.wall))
-    }
-
-    /// Returns when the exclusive hold in this key ends, of which this end of ours is recorded.
-    fn end_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, recorded: Option<Ms>) -> Option<Ms> {
-        let key_ends = turn.keys.deadline(name);
-        // A hold whose key has no expiry has been written by another client.
-        let ours = key_ends.and(recorded).filter(|_| self.wall.is_stepped(turn.now));
-        ours.or(key_ends)
-    }
-
-    /// When this owner's exclusive hold ends by our clock, if it was granted here and its key is untouched since.
-    fn recorded_end(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
-        let end = self.entry(name, owner, Hold::Exclusive)?.end;
-        end.by_our_clock().filter(|_| !end.is_missing())
+            || self.held(name).is_none_or(|held| held.is_synced(self.wall.steps()))
     }
 
     /// Returns when this share ends, which is in a key that expires at `key_ends`: when this server says, if the
@@ -322,7 +313,7 @@ impl Holds {
             Hold::Exclusive => match lasting.next() {
                 None => (LockState::Free, None),
                 Some((owner, end)) => {
-                    (LockState::Exclusive { deadline: Some(end) }, Some(of(owner.bytes()).0))
+                    (LockState::Exclusive { deadline: Some(end) }, Some(of(&owner).0))
                 }
             },
         }

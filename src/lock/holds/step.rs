@@ -10,20 +10,19 @@
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key that has
 //! gone too early is not written again where others have put something in its place.
 
-use crate::lock::holds::ledger::held::{Held, Holder};
-use crate::lock::holds::ledger::{End, Entry, Former, Token};
+use crate::lock::holds::ledger::{End, Entry, Former, Held};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::entry::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::words::{Fence, Hold, Ms, NameRef, Now, is_over};
+use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
-        self.note_written(name, hold, end, now);
+        let end = self.wall.written(end, now);
         if let Some(entry) = self.entry(name, owner, hold) {
-            self.ledger(name.db).set(name, owner, Entry { end: End::ours(end), ..entry });
+            self.ledger(name.db).set(name, owner, Entry { end, ..entry });
         }
     }
 
@@ -71,8 +70,8 @@ impl Holds {
             // The key is not a lock any more.
             Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
-                let owner = Token::from(owner);
-                self.bring_hold_into_step(turn, name, owner.bytes())
+                let owner = Box::<[u8]>::from(owner);
+                self.bring_hold_into_step(turn, name, &owner)
             }
             // The key was missing, so another client has written this one.
             Stored::Shared { .. } if self.is_missing(name) => self.end_by_wall(name, turn.now),
@@ -119,9 +118,9 @@ impl Holds {
             }
             Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
             Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
-                self.note_missing(name, turn.now, &|_, _| true);
+                self.note_missing(name, turn.now, &|_| true);
             }
-            Some(_) => self.note_synced(name, true),
+            Some(_) => self.note_synced(name),
             None => {}
         }
         Vec::new()
@@ -139,14 +138,11 @@ impl Holds {
         }
         let held = self.held(name);
         let first = held.and_then(|held| Some((held.hold(), held.lasting(turn.now).next()?)));
-        self.ledger(name.db).note_there(name);
+        self.note_synced(name);
         match first {
             // All are over: they are forgotten next.
             None => {}
-            Some((Hold::Exclusive, (owner, end))) => {
-                turn.keys.hold(name, owner.bytes(), end);
-                self.note_synced(name, true);
-            }
+            Some((Hold::Exclusive, (owner, end))) => turn.keys.hold(name, &owner, end),
             Some((Hold::Shared, _)) => self.write_shares(turn, name, true),
         }
     }
@@ -155,9 +151,9 @@ impl Holds {
     /// was gone, also those that are not in the key.
     fn write_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, are_missing: bool) {
         let holders = self.held(name).into_iter().flat_map(Held::each);
-        let owners: Vec<Token> = holders.map(Holder::owner).collect();
+        let owners: Vec<Box<[u8]>> = holders.map(|holder| holder.owner.bytes()).collect();
         let mut over = Vec::new();
-        for owner in owners.iter().map(Token::bytes) {
+        for owner in &owners {
             let entry = self.entry(name, owner, Hold::Shared);
             let Some(end) = entry.and_then(|entry| entry.end.by_our_clock()) else {
                 continue;
@@ -180,36 +176,14 @@ impl Holds {
                 turn.keys.share(name, owner, end);
             }
         }
-        self.note_synced(name, true);
+        self.note_synced(name);
     }
 
-    /// A hold was written into its key, until this end. Of the other shares in a key that says nothing.
-    #[inline]
-    pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
-        self.wall.note_end(end);
-        if self.may_miss_keys(now) {
-            self.ledger(name.db).note_there(name);
-        }
-        if self.wall.is_stepped(now) {
-            let others_agree = hold == Hold::Exclusive || self.is_synced(now, name);
-            self.note_synced(name, others_agree);
-        } else if self.wall.settle() {
-            // What was noted of the keys of earlier holds is not true of this one's after the next step.
-            for (_, ledger) in self.ledgers.iter_mut() {
-                ledger.forget_steps(&mut self.discarded);
-            }
-        }
-    }
-
-    /// The expiry of this key, and all ends in it, are right by the present wall clock; or it isn't known.
-    fn note_synced(&mut self, name: NameRef<'_>, is_known: bool) {
-        let wall = is_known.then_some(self.wall);
-        let ledger = self.ledger(name.db);
-        ledger.note_synced(name, wall);
-        // They outlast their locks, and steps may matter for days.
-        if ledger.has_idle_notes() {
-            let ledger = self.ledgers.open(name.db);
-            ledger.forget_steps(&mut self.discarded);
+    /// All holds in this key end there as is remembered.
+    fn note_synced(&mut self, name: NameRef<'_>) {
+        let steps = self.wall.steps();
+        if let Some(held) = self.ledger(name.db).held_mut(name) {
+            held.move_ends(|end| end.with_key(steps));
         }
     }
 
@@ -221,8 +195,7 @@ impl Holds {
         if !wall.is_stepped(now) {
             return false;
         }
-        let written = self.ledger(name.db).written_ahead(name);
-        self.note_missing(name, now, &|number, end| wall.may_have_passed(number, written, end, now))
+        self.note_missing(name, now, &|end| wall.may_have_passed(end, now))
     }
 
     /// The same of a key that is not there: the server has found it expired in this turn, or hides it without a word,
@@ -230,7 +203,7 @@ impl Holds {
     #[inline]
     pub fn note_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
-            self.note_missing(name, turn.now, &|_, _| true);
+            self.note_missing(name, turn.now, &|_| true);
         } else if self.wall.is_stepped(turn.now) {
             self.outlasts_expiry(name, turn.now);
         }
@@ -240,7 +213,7 @@ impl Holds {
         &mut self,
         name: NameRef<'_>,
         now: Now,
-        has_passed: &dyn Fn(Fence, Ms) -> bool,
+        has_passed: &dyn Fn(End) -> bool,
     ) -> bool {
         let Some(held) = self.ledger(name.db).held_mut(name) else {
             return false;

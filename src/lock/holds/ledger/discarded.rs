@@ -14,10 +14,6 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    pub fn is_empty(&self) -> bool {
-        self.left.is_empty()
-    }
-
     pub fn len(&self) -> usize {
         self.left.len()
     }

@@ -1,27 +1,30 @@
 //! What the ledger remembers of one hold.
 //!
-//! | number | end | delivery | tied | tally | the hold |
+//! | token | end | delivery | tied | tally | the hold |
 //! |---|---|---|---|---|---|
-//! | granted | any | told; offered or undelivered, if its owner had to wait | any | counted, or lost | was granted here |
-//! | granted | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
-//! | newer than | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
-//! | newer than | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
+//! | its own | any | told; offered or undelivered, if its owner had to wait | any | counted, or lost | was granted here |
+//! | its own | any | told | any | uncounted, or lost | was written by another client; then its owner asked for it here |
+//! | none | as the key says; ours, once it was renewed here | told | no | uncounted, or lost | was written by another client, and its owner has been told that it has it |
+//! | none | as the key says | told | no | seen | was written by another client, and seen in its key because others wait for the lock. The ledger says nothing of it but who is in the way of others |
 
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::u56::U56;
-use crate::lock::words::{Fence, Ms, Now, Slot, Ticket, is_over};
+use crate::lock::slot::NO_SLOT;
+use crate::lock::words::{Fence, Ms, Now, Slot, is_over};
 
 /// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub number: Number,
+    /// Its fencing token, if this server granted it.
+    pub token: Option<U56>,
     pub end: End,
+    /// When it was granted, or noted.
     pub since: Ms,
     /// The connection that last asked for it.
     pub client: u64,
     pub delivery: Delivery,
     /// The key's slot, in a cluster.
-    pub slot: Option<Slot>,
+    pub slot: Slot,
     pub tied: Tied,
     pub tally: Tally,
     /// Is its owner counted among those that others wait for?
@@ -30,20 +33,12 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 48, "there may be millions");
 
-/// The fencing token of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
-    /// By which this server granted it.
-    Granted(U56),
-    /// This server has not granted it: it is only known to be newer than this.
-    NewerThan(U56),
-}
-
 /// When a hold ends, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By our clock: the key is as this server wrote it when it granted or renewed the hold.
-    Ours(U56),
+    /// By our clock: the key is as this server wrote it when it granted or renewed the hold. Its expiry was written after
+    /// so many steps of the wall clock: they are counted because it may be stepped back to where it was.
+    Ours { at: U56, written: u16 },
     /// By our clock. But the key has expired too early, because the wall clock was set forward, and has yet to be written
     /// again. All holds of the lock that end by our clock are missing together.
     Missing(U56),
@@ -74,26 +69,9 @@ pub enum Tally {
     Seen,
 }
 
-impl Number {
-    pub fn granted(fence: Fence) -> Self {
-        Self::Granted(fence.into())
-    }
-
-    pub fn newer_than(fence: Fence) -> Self {
-        Self::NewerThan(fence.into())
-    }
-
-    /// That number, whichever it is.
-    pub fn get(self) -> Fence {
-        match self {
-            Self::Granted(number) | Self::NewerThan(number) => number.get(),
-        }
-    }
-}
-
 impl End {
-    pub fn ours(at: Ms) -> Self {
-        Self::Ours(at.into())
+    pub fn ours(at: Ms, steps: u16) -> Self {
+        Self::Ours { at: at.into(), written: steps }
     }
 
     pub fn key(at: Option<Ms>) -> Self {
@@ -104,7 +82,7 @@ impl End {
     #[inline]
     pub fn by_our_clock(self) -> Option<Ms> {
         match self {
-            Self::Ours(at) | Self::Missing(at) => Some(at.get()),
+            Self::Ours { at, .. } | Self::Missing(at) => Some(at.get()),
             Self::Key(_) => None,
         }
     }
@@ -112,7 +90,7 @@ impl End {
     /// When it ends, as far as the record says.
     pub fn known(self) -> Option<Ms> {
         match self {
-            Self::Ours(at) | Self::Missing(at) | Self::Key(Some(at)) => Some(at.get()),
+            Self::Ours { at, .. } | Self::Missing(at) | Self::Key(Some(at)) => Some(at.get()),
             Self::Key(None) => None,
         }
     }
@@ -134,16 +112,22 @@ impl End {
     /// The same, after the key has expired too early.
     pub fn without_key(self) -> Self {
         match self {
-            Self::Ours(at) => Self::Missing(at),
+            Self::Ours { at, .. } => Self::Missing(at),
             end => end,
         }
     }
 
-    /// The same, now that there is a key again.
-    pub fn with_key(self) -> Self {
+    /// The same, now that the key has been written by this server, or seen to be right, after so many steps.
+    pub fn with_key(self, steps: u16) -> Self {
+        self.by_our_clock().map_or(self, |at| Self::ours(at, steps))
+    }
+
+    /// Does the key say the same after so many steps of the wall clock?
+    pub fn is_synced(self, steps: u16) -> bool {
         match self {
-            Self::Missing(at) => Self::Ours(at),
-            end => end,
+            Self::Ours { written, .. } => written == steps,
+            Self::Missing(_) => false,
+            Self::Key(_) => true,
         }
     }
 }
@@ -158,12 +142,12 @@ impl Entry {
     /// That of a hold which this server has not granted.
     pub fn foreign(until: Option<Ms>, slot: Option<Slot>, tally: Tally, now: Now) -> Self {
         Self {
-            number: Number::newer_than(0),
+            token: None,
             end: End::key(until),
             since: now.ms(),
             client: 0,
-            delivery: Delivery::TOLD,
-            slot,
+            delivery: Delivery::Told,
+            slot: slot.unwrap_or(NO_SLOT),
             tied: Tied::No,
             tally,
             is_wanted: false,
@@ -172,10 +156,7 @@ impl Entry {
 
     /// Its fencing token, if this server granted it.
     pub fn fence(&self) -> Option<Fence> {
-        match self.number {
-            Number::Granted(number) => Some(number.get()),
-            Number::NewerThan(_) => None,
-        }
+        self.token.map(U56::get)
     }
 
     /// Is it over by our clock? Of one that ends with its key the record does not say.
@@ -198,24 +179,6 @@ impl Entry {
     /// The open connection with which the hold ends, if there is one.
     pub fn tie(&self) -> Option<u64> {
         (self.tied == Tied::Open).then_some(self.client)
-    }
-
-    /// The request that this hold may be offered to has ended. Returns whether it was.
-    pub fn offer_ended(&mut self, ticket: Ticket, delivery: Delivery) -> bool {
-        let was_offered = self.delivery.offered_to() == Some(ticket);
-        if was_offered {
-            self.delivery = delivery;
-        }
-        was_offered
-    }
-
-    /// This connection has closed. Returns whether the hold ends with it.
-    pub fn close(&mut self, client: u64) -> bool {
-        let ends = self.tie() == Some(client);
-        if ends {
-            self.tied = Tied::Closed;
-        }
-        ends
     }
 
     pub fn is_counted(&self) -> bool {

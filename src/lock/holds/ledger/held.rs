@@ -2,48 +2,35 @@
 
 use crate::lock::holds::ledger::entry::{End, Entry};
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::table::{Record, Table};
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret};
+use crate::lock::words::{Hold, Ms, Now, Secret};
 
-/// The record of one lock. The key is stored as a print, so that most records need no allocation.
+/// The record of one lock, by the print of its key, so that most records need no allocation.
 ///
 /// If two keys have the same print all the same, one record replaces the other: an owner may be told another
 /// fencing token than before. Who holds a lock is not affected, because the key says that.
 #[derive(Debug)]
-pub struct Held {
-    key: Print,
-    by: By,
-}
-
-#[derive(Debug)]
-enum By {
+pub enum Held {
     Alone(Holder),
-    Sharers(Box<Sharers>),
+    Shared(Box<Sharers>),
 }
 
 #[derive(Debug, Default)]
-struct Sharers {
-    by_print: Table<Sharer>,
+pub struct Sharers {
+    by_print: Table<Holder>,
     /// Has another client changed the key since? It may have put one in place of another.
     is_touched: bool,
     /// After how many steps of the wall clock they were read from the key. What others have written there ends at
     /// another time after the next.
-    read_after: Option<u64>,
+    read_after: Option<u16>,
 }
 
 /// One owner's hold.
 #[derive(Debug)]
 pub struct Holder {
-    owner: Owner,
+    pub owner: Owner,
     pub entry: Entry,
-}
-
-#[derive(Debug)]
-struct Sharer {
-    owner: Print,
-    holder: Holder,
 }
 
 /// How many holds are remembered, and how many of them were counted when they were granted. Those that were only seen
@@ -66,58 +53,30 @@ impl Sum {
     }
 }
 
-impl Record for Held {
-    #[inline]
-    fn print(&self) -> Print {
-        self.key
-    }
-}
-
-impl Record for Sharer {
-    #[inline]
-    fn print(&self) -> Print {
-        self.owner
-    }
-}
-
-impl Holder {
-    pub fn owner(&self) -> Token {
-        self.owner.token()
-    }
-
-    pub fn short_hash(&self) -> u64 {
-        self.owner.short_hash()
-    }
-}
-
 impl Held {
     /// The record of a lock that no owner holds yet; `hold` says how it is about to be held.
-    pub fn new(key: Print, hold: Hold, owner: &[u8], secret: Secret, entry: Entry) -> Self {
-        let holder = Holder { owner: Owner::from(owner), entry };
-        let by = match hold {
-            Hold::Exclusive => By::Alone(holder),
-            Hold::Shared => {
-                let mut sharers = Box::new(Sharers::default());
-                sharers.by_print.insert(Sharer { owner: secret.print(owner), holder });
-                By::Sharers(sharers)
-            }
-        };
-        Self { key, by }
+    pub fn new(hold: Hold, owner: &[u8], secret: Secret, entry: Entry) -> Self {
+        if hold == Hold::Exclusive {
+            return Self::Alone(Holder { owner: Owner::from(owner), entry });
+        }
+        let mut held = Self::Shared(Box::default());
+        held.share(secret, owner, entry);
+        held
     }
 
     #[inline]
     pub fn hold(&self) -> Hold {
-        match self.by {
-            By::Alone(_) => Hold::Exclusive,
-            By::Sharers(_) => Hold::Shared,
+        match self {
+            Self::Alone(_) => Hold::Exclusive,
+            Self::Shared(_) => Hold::Shared,
         }
     }
 
     /// How many owners hold it, as far as is known.
     pub fn len(&self) -> usize {
-        match &self.by {
-            By::Alone(_) => 1,
-            By::Sharers(sharers) => sharers.by_print.len(),
+        match self {
+            Self::Alone(_) => 1,
+            Self::Shared(sharers) => sharers.by_print.len(),
         }
     }
 
@@ -126,11 +85,11 @@ impl Held {
     }
 
     pub fn each(&self) -> impl Iterator<Item = &Holder> {
-        let (alone, sharers) = match &self.by {
-            By::Alone(holder) => (Some(holder), None),
-            By::Sharers(sharers) => (None, Some(sharers.by_print.iter())),
+        let (alone, sharers) = match self {
+            Self::Alone(holder) => (Some(holder), None),
+            Self::Shared(sharers) => (None, Some(sharers.by_print.iter())),
         };
-        alone.into_iter().chain(sharers.into_iter().flatten().map(|sharer| &sharer.holder))
+        alone.into_iter().chain(sharers.into_iter().flatten())
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -138,56 +97,56 @@ impl Held {
     }
 
     /// The owners whose holds have not ended.
-    pub fn owners(&self, now: Now) -> impl Iterator<Item = Token> {
-        self.each().filter(move |holder| holder.entry.end.lasts(now)).map(Holder::owner)
+    pub fn owners(&self, now: Now) -> impl Iterator<Item = Box<[u8]>> {
+        self.each().filter(move |holder| holder.entry.end.lasts(now)).map(|one| one.owner.bytes())
     }
 
     /// The owners whose holds end by our clock and have not ended; and when each ends.
-    pub fn lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> {
-        let lasts = move |one: &Holder| Some((one.owner(), one.entry.end.lasts_until(now)?));
+    pub fn lasting(&self, now: Now) -> impl Iterator<Item = (Box<[u8]>, Ms)> {
+        let lasts = move |one: &Holder| Some((one.owner.bytes(), one.entry.end.lasts_until(now)?));
         self.each().filter_map(lasts)
     }
 
     /// The owner that holds it alone, and its hold.
     pub fn alone(&self) -> Option<&Holder> {
-        match &self.by {
-            By::Alone(holder) => Some(holder),
-            By::Sharers(_) => None,
+        match self {
+            Self::Alone(holder) => Some(holder),
+            Self::Shared(_) => None,
         }
     }
 
     /// Another client has changed the key: the holds end by the wall clock from now on.
     pub fn touched(&mut self) {
         self.move_ends(|_| End::Key(None));
-        if let By::Sharers(sharers) = &mut self.by {
+        if let Self::Shared(sharers) = self {
             sharers.is_touched = true;
         }
     }
 
     /// Those who share the lock were read from its key, after so many steps of the wall clock.
-    pub fn were_read(&mut self, steps: u64) {
-        if let By::Sharers(sharers) = &mut self.by {
+    pub fn were_read(&mut self, steps: u16) {
+        if let Self::Shared(sharers) = self {
             (sharers.is_touched, sharers.read_after) = (false, Some(steps));
         }
     }
 
     /// May others share the lock than those that are known, or for another time?
-    pub fn are_in_doubt(&self, steps: u64) -> bool {
-        match &self.by {
-            By::Alone(_) => false,
-            By::Sharers(sharers) => {
+    pub fn are_in_doubt(&self, steps: u16) -> bool {
+        match self {
+            Self::Alone(_) => false,
+            Self::Shared(sharers) => {
                 sharers.is_touched || sharers.read_after.is_some_and(|read| read != steps)
             }
         }
     }
 
     /// The key has expired. Marks the lock as held without its key if a hold lasts by our clock although the wall clock has
-    /// passed the expiry of all that do, as `has_passed` says by their numbers and their ends. The key expires with the last
-    /// of them. Returns whether it did.
-    pub fn note_missing(&mut self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
-        let lasting = |entry: &Entry| Some((entry.number.get(), entry.end.lasts_until(now)?));
+    /// passed the expiry of all that do, as `has_passed` says by their ends. The key expires with the last of them. Returns
+    /// whether it did.
+    pub fn note_missing(&mut self, now: Now, has_passed: &dyn Fn(End) -> bool) -> bool {
+        let lasting = |entry: &Entry| Some((entry.end, entry.end.lasts_until(now)?));
         let last = (self.entries().filter_map(lasting))
-            .try_fold(0, |last, (number, end)| has_passed(number, end).then_some(end.max(last)));
+            .try_fold(0, |last, (end, at)| has_passed(end).then_some(at.max(last)));
         let is_missing = last.is_some_and(|last| last >= now.plus(EARLY));
         if is_missing {
             self.move_ends(End::without_key);
@@ -198,6 +157,12 @@ impl Held {
     /// Something has happened to the key, by which the holds end otherwise.
     pub fn move_ends(&mut self, moved: impl Fn(End) -> End) {
         self.each_mut(|holder| holder.entry.end = moved(holder.entry.end));
+    }
+
+    /// Do the ends in the key agree with the record, after so many steps of the wall clock? If one owner holds it alone, the
+    /// end in the record counts.
+    pub fn is_synced(&self, steps: u16) -> bool {
+        self.alone().is_some() || self.entries().all(|entry| entry.end.is_synced(steps))
     }
 
     /// Has the key expired too early, even if the holds have ended since?
@@ -215,68 +180,60 @@ impl Held {
         if !self.is_wanted() {
             self.each_mut(|holder| {
                 holder.entry.is_wanted = true;
-                count(holder.short_hash());
+                count(holder.owner.short_hash());
             });
         }
     }
 
     fn each_mut(&mut self, mut change: impl FnMut(&mut Holder)) {
-        match &mut self.by {
-            By::Alone(holder) => change(holder),
-            By::Sharers(sharers) => {
-                sharers.by_print.iter_mut().for_each(|one| change(&mut one.holder))
-            }
+        match self {
+            Self::Alone(holder) => change(holder),
+            Self::Shared(sharers) => sharers.by_print.iter_mut().for_each(change),
         }
     }
 
     #[inline]
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<&Entry> {
-        let holder = match &self.by {
-            By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => {
-                sharers.by_print.get(secret.print(owner)).map(|one| &one.holder)
-            }
+        let holder = match self {
+            Self::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
+            Self::Shared(sharers) => sharers.by_print.get(secret.print(owner)),
         };
         holder.map(|holder| &holder.entry)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Entry> {
-        let holder = match &mut self.by {
-            By::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
-            By::Sharers(sharers) => {
-                sharers.by_print.get_mut(secret.print(owner)).map(|one| &mut one.holder)
-            }
+        let holder = match self {
+            Self::Alone(holder) => Some(holder).filter(|holder| holder.owner.is(owner)),
+            Self::Shared(sharers) => sharers.by_print.get_mut(secret.print(owner)),
         };
         holder.map(|holder| &mut holder.entry)
     }
 
     /// Adds this owner to those that share the lock. Returns the hold that it had.
     pub fn share(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Holder> {
-        match &mut self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => {
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => {
                 let holder = Holder { owner: Owner::from(owner), entry };
-                let before =
-                    sharers.by_print.insert(Sharer { owner: secret.print(owner), holder })?;
-                Some(before.holder)
+                sharers.by_print.insert(secret.print(owner), holder)
             }
         }
     }
 
     /// Takes this owner out of those that share the lock.
     pub fn unshare(&mut self, secret: Secret, owner: &[u8]) -> Option<Holder> {
-        match &mut self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.by_print.remove(secret.print(owner))?.holder),
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => sharers.by_print.remove(secret.print(owner)),
         }
     }
 
     /// Its memory, to be freed in pieces.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
-        match self.by {
-            By::Alone(_) => None,
-            By::Sharers(sharers) => Some(sharers.by_print.into_buckets()),
+        match self {
+            Self::Alone(_) => None,
+            Self::Shared(sharers) => Some(sharers.by_print.into_buckets()),
         }
         .into_iter()
         .flatten()

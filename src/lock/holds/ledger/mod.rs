@@ -11,32 +11,28 @@ pub mod held;
 mod in_the_way;
 mod left;
 mod owner;
-mod synced;
 mod table;
 mod ties;
-mod token;
 mod u56;
 
 pub use delivery::Delivery;
-pub use entry::{End, Entry, Number, Tally, Tied};
-pub use held::Held;
+pub use entry::{End, Entry, Tally, Tied};
+pub use held::{Held, Holder};
 pub use ties::Tie;
-pub use token::Token;
 
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::held::{Holder, Sum};
+use crate::lock::holds::ledger::held::Sum;
 use crate::lock::holds::ledger::in_the_way::InTheWay;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::synced::Synced;
 use crate::lock::holds::ledger::table::Table;
 use crate::lock::holds::ledger::ties::Ties;
-use crate::lock::words::{Db, Fence, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
+use crate::lock::words::{Db, Hold, Ms, NameRef, Now, Secret, Slot, Slots, Ticket};
 
 /// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
 pub struct Former {
-    pub owner: Token,
+    pub owner: Box<[u8]>,
     pub hold: Hold,
     pub entry: Entry,
 }
@@ -45,14 +41,12 @@ pub struct Former {
 #[derive(Debug)]
 pub struct Ledger {
     secret: Secret,
-    locks: Table<Held>,
-    sum: Sum,
-    ties: Ties,
+    pub(super) locks: Table<Held>,
+    pub sum: Sum,
+    pub(super) ties: Ties,
     pub in_the_way: InTheWay,
     /// Slots that have left, as long as records of their locks are still to be removed.
-    left: Option<Box<LeftSlots>>,
-    /// Keys whose expiry was written since the wall clock was stepped.
-    synced: Table<Synced>,
+    pub(in crate::lock) left: Option<Box<LeftSlots>>,
 }
 
 impl Ledger {
@@ -64,17 +58,7 @@ impl Ledger {
             ties: Ties::default(),
             in_the_way: InTheWay::default(),
             left: None,
-            synced: Table::default(),
         }
-    }
-
-    /// How many holds are remembered. A shared lock has several.
-    pub fn holds(&self) -> usize {
-        self.sum.holds
-    }
-
-    pub fn counted(&self) -> usize {
-        self.sum.counted
     }
 
     /// How many connections have holds that end with them.
@@ -82,18 +66,11 @@ impl Ledger {
         self.ties.connections()
     }
 
-    #[inline]
-    pub fn remembers_nothing(&self) -> bool {
-        self.locks.is_empty()
-    }
-
     /// The record of this lock.
     #[inline]
     pub fn held(&self, name: NameRef<'_>) -> Option<&Held> {
-        if self.locks.is_empty() {
-            return None;
-        }
-        self.locks.get(name.print).filter(|held| !self.has_left(held))
+        let left = self.left.as_ref();
+        self.locks.get(name.print).filter(|held| !left.is_some_and(|left| left.include(held)))
     }
 
     /// The same, to be changed by what happens to the key.
@@ -150,9 +127,6 @@ impl Ledger {
         mut entry: Entry,
     ) -> Vec<Former> {
         self.drop_if_left(name);
-        if let Some(left) = &self.left {
-            entry = left.as_newer(entry);
-        }
         let sharers = match hold {
             Hold::Exclusive => None,
             Hold::Shared => self.locks.get_mut(name.print).filter(|held| held.hold() == hold),
@@ -167,8 +141,8 @@ impl Ledger {
                 before.and_then(|before| self.ended(name, hold, &before)).into_iter().collect()
             }
             None => {
-                let held = Held::new(name.print, hold, owner, self.secret, entry);
-                match self.locks.insert(held) {
+                let held = Held::new(hold, owner, self.secret, entry);
+                match self.locks.insert(name.print, held) {
                     None => Vec::new(),
                     Some(before) => self.replaced(name, &before),
                 }
@@ -214,13 +188,6 @@ impl Ledger {
         Some(held)
     }
 
-    /// The key has been written again, by us or by another command.
-    pub fn note_there(&mut self, name: NameRef<'_>) {
-        if let Some(held) = self.held_mut(name) {
-            held.move_ends(End::with_key);
-        }
-    }
-
     /// Notes that a request that was offered this lock has ended, and what its owner knows then. Returns whether the hold
     /// must be given back.
     pub fn offer_ended(
@@ -230,13 +197,14 @@ impl Ledger {
         ticket: Ticket,
         delivery: Delivery,
     ) -> bool {
-        let ended =
-            |entry: &mut Entry| entry.offer_ended(ticket, delivery) && entry.must_be_given_back();
+        let ended = |entry: &mut Entry| {
+            let was_offered = entry.delivery == Delivery::by(ticket);
+            if was_offered {
+                entry.delivery = delivery;
+            }
+            was_offered && entry.must_be_given_back()
+        };
         self.change(name, owner, ended).unwrap_or(false)
-    }
-
-    pub fn has_ties(&self, client: u64) -> bool {
-        self.ties.has(client)
     }
 
     /// A connection has closed: removes up to `most` of its ties. Returns how many there were, and those of
@@ -246,29 +214,31 @@ impl Ledger {
         let taken = ties.len();
         ties.retain(|tie| {
             let (name, owner) = tie.name_and_owner(db, self.secret);
-            self.change(name, owner, |entry| entry.close(client)).unwrap_or(false)
+            let close = |entry: &mut Entry| {
+                let ends = entry.tie() == Some(client);
+                if ends {
+                    entry.tied = Tied::Closed;
+                }
+                ends
+            };
+            self.change(name, owner, close).unwrap_or(false)
         });
         (taken, ties)
     }
 
     /// Removes the key's record, and returns what it says of this owner.
     pub fn forget(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
-        let before = self.take_out(name)?;
+        self.drop_if_left(name);
+        let before = self.locks.remove(name.print)?;
         before.each().for_each(|holder| self.clean_up(name, holder));
         before.get(self.secret, owner).copied().filter(|entry| !entry.is_seen())
     }
 
     /// Removes and returns the key's entries.
     pub fn take(&mut self, name: NameRef<'_>) -> Vec<Former> {
-        self.take_out(name).map_or_else(Vec::new, |before| self.all_ended(name, &before))
-    }
-
-    fn take_out(&mut self, name: NameRef<'_>) -> Option<Held> {
-        if self.locks.is_empty() {
-            return None;
-        }
         self.drop_if_left(name);
-        self.locks.remove(name.print)
+        let before = self.locks.remove(name.print);
+        before.map_or_else(Vec::new, |before| self.all_ended(name, &before))
     }
 
     /// Removes and returns the entry of this owner's hold.
@@ -294,11 +264,11 @@ impl Ledger {
     ) -> Vec<Former> {
         let holders = self.held(name).into_iter().flat_map(Held::each);
         let taken = holders.filter_map(|holder| {
-            let owner = holder.owner();
-            are_taken(owner.bytes(), &holder.entry).then_some(owner)
+            let owner = holder.owner.bytes();
+            are_taken(&owner, &holder.entry).then_some(owner)
         });
-        let owners: Vec<Token> = taken.collect();
-        (owners.iter()).filter_map(|owner| self.remove(name, owner.bytes())).collect()
+        let owners: Vec<Box<[u8]>> = taken.collect();
+        (owners.iter()).filter_map(|owner| self.remove(name, owner)).collect()
     }
 
     /// The key is held by this owner alone. Removes and returns entries that say otherwise.
@@ -307,17 +277,11 @@ impl Ledger {
         if self.held(name).is_none_or(is_so) { Vec::new() } else { self.take(name) }
     }
 
-    /// These slots have left; all fencing tokens granted so far are smaller than `number`. The entries of
-    /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
-    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+    /// These slots have left. The entries of their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
+    pub fn slots_left(&mut self, slots: &Slots, now: Now) {
         if !self.locks.is_empty() {
-            self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, number);
+            self.left.get_or_insert_default().add(slots, now);
         }
-    }
-
-    /// May there be entries of slots that have left?
-    pub fn has_to_sweep(&self) -> bool {
-        self.left.is_some()
     }
 
     /// Removes entries of slots that have left from the next `buckets` buckets.
@@ -326,13 +290,12 @@ impl Ledger {
             return;
         };
         let mut sweep = std::mem::take(&mut left.locks);
-        let has_left = |held: &Held| held.entries().next().is_some_and(|one| left.includes(one));
         let (sum, in_the_way) = (&mut self.sum, &mut self.in_the_way);
         let is_through =
-            self.locks.sweep(&mut sweep, buckets, &mut |held| has_left(held), &mut |held| {
+            self.locks.sweep(&mut sweep, buckets, &mut |held| left.include(held), &mut |held| {
                 held.entries().for_each(|entry| sum.subtract(entry));
                 if held.is_wanted() {
-                    held.each().for_each(|one| in_the_way.uncount(one.short_hash()));
+                    held.each().for_each(|one| in_the_way.uncount(one.owner.short_hash()));
                 }
                 discarded.add(held.len(), held.into_pieces());
             });
@@ -357,12 +320,6 @@ impl Ledger {
         is_last
     }
 
-    /// Has the slot of this lock left since it was recorded? All entries of a key are of the same slot.
-    fn has_left(&self, held: &Held) -> bool {
-        let one = || held.entries().next();
-        self.left.as_ref().is_some_and(|left| one().is_some_and(|entry| left.includes(entry)))
-    }
-
     /// Removes the record of this lock if its slot has left.
     #[inline(always)]
     fn drop_if_left(&mut self, name: NameRef<'_>) {
@@ -373,7 +330,8 @@ impl Ledger {
 
     #[cold]
     fn drop_left(&mut self, name: NameRef<'_>) {
-        if self.locks.get(name.print).is_some_and(|held| self.has_left(held))
+        if let Some(left) = &self.left
+            && self.locks.get(name.print).is_some_and(|held| left.include(held))
             && let Some(before) = self.locks.remove(name.print)
         {
             before.each().for_each(|holder| self.clean_up(name, holder));
@@ -382,18 +340,17 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { locks, sum, ties, synced, .. } = self;
-        discarded.add(synced.len(), synced.into_buckets());
+        let Self { locks, sum, ties, .. } = self;
         discarded.add(
             sum.holds.max(locks.len()),
             locks.into_buckets().flat_map(|mut bucket| {
-                let shared: Vec<Held> =
-                    bucket.extract_if(.., |held| held.hold() == Hold::Shared).collect();
-                let shared = shared.into_iter().flat_map(Held::into_pieces).map(drop);
+                let shared: Vec<_> =
+                    bucket.extract_if(.., |(_, held)| held.hold() == Hold::Shared).collect();
+                let shared = shared.into_iter().flat_map(|(_, held)| held.into_pieces()).map(drop);
                 std::iter::once_with(move || drop(bucket)).chain(shared)
             }),
         );
-        discarded.add(ties.len(), ties.into_pieces());
+        discarded.add(ties.all.len(), ties.all.into_iter());
     }
 
     /// The entry of this hold is out of its record: it is taken out of the ties and the counts too.
@@ -401,10 +358,10 @@ impl Ledger {
     fn clean_up(&mut self, name: NameRef<'_>, holder: &Holder) {
         let entry = &holder.entry;
         if let Some(client) = entry.tie() {
-            self.ties.remove(client, name.key, holder.owner().bytes());
+            self.ties.remove(client, name.key, &holder.owner.bytes());
         }
         if entry.is_wanted {
-            self.in_the_way.uncount(holder.short_hash());
+            self.in_the_way.uncount(holder.owner.short_hash());
         }
         self.sum.subtract(entry);
     }
@@ -412,8 +369,8 @@ impl Ledger {
     /// Cleans up, and returns what was remembered of the hold.
     fn ended(&mut self, name: NameRef<'_>, hold: Hold, holder: &Holder) -> Option<Former> {
         self.clean_up(name, holder);
-        let Holder { entry, .. } = *holder;
-        (!entry.is_seen()).then(|| Former { owner: holder.owner(), hold, entry })
+        let Holder { owner, entry } = holder;
+        (!entry.is_seen()).then(|| Former { owner: owner.bytes(), hold, entry: *entry })
     }
 
     #[cold]

@@ -1,8 +1,6 @@
-//! An owner's token as it is stored with each hold.
+//! An owner as it is stored with each hold.
 
 use uuid::Uuid;
-
-use crate::lock::holds::ledger::token::{Short, Token};
 
 /// An owner's token in 24 bytes. Most tokens are UUIDs or short, and need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +9,11 @@ pub enum Owner {
     Uuid(Uuid),
     /// 32 hexadecimal digits in lower case.
     Hex(Uuid),
-    /// Any other token of up to 22 bytes.
-    Short(Short<22>),
+    /// Any other token of up to 22 bytes, with zeros behind it.
+    Short {
+        len: u8,
+        bytes: [u8; 22],
+    },
     Long(Box<[u8]>),
 }
 
@@ -29,8 +30,8 @@ impl Owner {
     /// stored, because a thousand sharers may have to be hashed at once.
     pub fn short_hash(&self) -> u64 {
         let bytes = match self {
-            Self::Uuid(bytes) | Self::Hex(bytes) => bytes.as_bytes(),
-            Self::Short(text) => text.bytes(),
+            Self::Uuid(bytes) | Self::Hex(bytes) => bytes.as_bytes().as_slice(),
+            Self::Short { bytes, .. } => bytes,
             Self::Long(bytes) => bytes,
         };
         let (words, rest) = bytes.as_chunks();
@@ -41,8 +42,8 @@ impl Owner {
         rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
     }
 
-    pub fn token(&self) -> Token {
-        Token::from(self.write(&mut [0; 36]))
+    pub fn bytes(&self) -> Box<[u8]> {
+        Box::from(self.write(&mut [0; 36]))
     }
 
     /// The bytes of the token, for which there is room in `text`.
@@ -51,7 +52,7 @@ impl Owner {
         match self {
             Self::Uuid(bytes) => bytes.hyphenated().encode_lower(text).as_bytes(),
             Self::Hex(bytes) => bytes.simple().encode_lower(text).as_bytes(),
-            Self::Short(text) => text.bytes(),
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
             Self::Long(bytes) => bytes,
         }
     }
@@ -59,15 +60,18 @@ impl Owner {
 
 impl From<&[u8]> for Owner {
     fn from(owner: &[u8]) -> Self {
-        let packed = match owner.len() {
-            36 => Uuid::try_parse_ascii(owner).map(Self::Uuid).ok(),
-            32 => Uuid::try_parse_ascii(owner).map(Self::Hex).ok(),
-            _ => Short::new(owner).map(Self::Short),
-        };
+        let mut bytes = [0; 22];
+        if let (Some(text), Ok(len)) = (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
+            text.copy_from_slice(owner);
+            return Self::Short { len, bytes };
+        }
         // A UUID may also be written in upper case, which would come back in lower case: only its letters lack this bit.
         let is_lower = || owner.iter().fold(0xff, |all, byte| all & byte) & 0x20 != 0;
-        let packed = packed.filter(|packed| matches!(packed, Self::Short(_)) || is_lower());
-        packed.unwrap_or_else(|| Self::Long(Box::from(owner)))
+        match (owner.len(), Uuid::try_parse_ascii(owner)) {
+            (36, Ok(uuid)) if is_lower() => Self::Uuid(uuid),
+            (32, Ok(uuid)) if is_lower() => Self::Hex(uuid),
+            _ => Self::Long(Box::from(owner)),
+        }
     }
 }
 
@@ -99,7 +103,7 @@ mod tests {
         ];
         for one in owners {
             let owner = Owner::from(one);
-            assert_eq!(owner.token().bytes(), one);
+            assert_eq!(&*owner.bytes(), one);
             for other in owners {
                 assert_eq!(owner.is(other), one == other, "{}", one.escape_ascii());
                 assert_eq!(owner == Owner::from(other), one == other);

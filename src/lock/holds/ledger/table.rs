@@ -8,12 +8,6 @@
 
 use crate::lock::words::Print;
 
-/// A record of a [`Table`].
-pub trait Record {
-    /// The key of the record.
-    fn print(&self) -> Print;
-}
-
 /// With more records per bucket than this, on average, a bucket is added.
 const FULL: usize = 24;
 
@@ -27,15 +21,18 @@ const STEP: usize = 4;
 /// either.
 const PIECE: usize = 256;
 
+/// Records with their prints, sorted by these.
+type Bucket<R> = Vec<(Print, R)>;
+
 /// Records by their prints. No two have the same print.
 #[derive(Debug)]
 pub struct Table<R> {
     len: usize,
     buckets: usize,
     /// The first bucket, and the only one of a small table.
-    first: Vec<R>,
+    first: Bucket<R>,
     /// The other buckets, in pieces of [`PIECE`].
-    others: Vec<Vec<Vec<R>>>,
+    others: Vec<Vec<Bucket<R>>>,
     /// How many records have been moved to another bucket.
     #[cfg(test)]
     moved: usize,
@@ -54,7 +51,7 @@ impl<R> Default for Table<R> {
     }
 }
 
-impl<R: Record> Table<R> {
+impl<R> Table<R> {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -66,13 +63,13 @@ impl<R: Record> Table<R> {
     /// All records, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         let others = self.others.iter().flatten();
-        std::iter::once(&self.first).chain(others).flatten()
+        std::iter::once(&self.first).chain(others).flatten().map(|(_, record)| record)
     }
 
-    /// All records, mutable, in arbitrary order. Their prints must not change.
+    /// All records, mutable, in arbitrary order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut R> {
         let others = self.others.iter_mut().flatten();
-        std::iter::once(&mut self.first).chain(others).flatten()
+        std::iter::once(&mut self.first).chain(others).flatten().map(|(_, record)| record)
     }
 
     #[inline]
@@ -81,10 +78,9 @@ impl<R: Record> Table<R> {
             return None;
         }
         let bucket = self.bucket(home(print, self.buckets))?;
-        bucket.get(position(bucket, print).ok()?)
+        bucket.get(position(bucket, print).ok()?).map(|(_, record)| record)
     }
 
-    /// The record with this print, mutable. Its print must not change.
     #[inline]
     pub fn get_mut(&mut self, print: Print) -> Option<&mut R> {
         if self.is_empty() {
@@ -92,24 +88,23 @@ impl<R: Record> Table<R> {
         }
         let bucket = self.bucket_mut(home(print, self.buckets))?;
         let at = position(bucket, print).ok()?;
-        bucket.get_mut(at)
+        bucket.get_mut(at).map(|(_, record)| record)
     }
 
     /// Adds a record. One with the same print is replaced and returned.
     #[inline]
-    pub fn insert(&mut self, record: R) -> Option<R> {
-        let print = record.print();
+    pub fn insert(&mut self, print: Print, record: R) -> Option<R> {
         let bucket = self.bucket_mut(home(print, self.buckets))?;
         match position(bucket, print) {
             Ok(at) => {
-                let there = bucket.get_mut(at)?;
+                let (_, there) = bucket.get_mut(at)?;
                 return Some(std::mem::replace(there, record));
             }
             Err(at) => {
                 if bucket.len() == bucket.capacity() {
                     make_room(bucket, 1);
                 }
-                bucket.insert(at, record);
+                bucket.insert(at, (print, record));
             }
         }
         self.len = self.len.saturating_add(1);
@@ -121,9 +116,12 @@ impl<R: Record> Table<R> {
 
     #[inline]
     pub fn remove(&mut self, print: Print) -> Option<R> {
+        if self.is_empty() {
+            return None;
+        }
         let bucket = self.bucket_mut(home(print, self.buckets))?;
         let at = position(bucket, print).ok()?;
-        let record = bucket.remove(at);
+        let (_, record) = bucket.remove(at);
         give_back_room(bucket);
         self.len = self.len.saturating_sub(1);
         if self.is_sparse() {
@@ -133,7 +131,7 @@ impl<R: Record> Table<R> {
     }
 
     /// All records, bucket by bucket.
-    pub fn into_buckets(self) -> impl Iterator<Item = Vec<R>> {
+    pub fn into_buckets(self) -> impl Iterator<Item = Bucket<R>> {
         std::iter::once(self.first).chain(self.others.into_iter().flatten())
     }
 
@@ -155,7 +153,7 @@ impl<R: Record> Table<R> {
                 continue;
             };
             let before = bucket.len();
-            bucket.extract_if(.., |record| goes(record)).for_each(&mut *gone);
+            bucket.extract_if(.., |(_, record)| goes(record)).for_each(|(_, record)| gone(record));
             give_back_room(bucket);
             let taken = before.saturating_sub(bucket.len());
             self.len = self.len.saturating_sub(taken);
@@ -178,7 +176,7 @@ impl<R: Record> Table<R> {
     }
 
     #[inline]
-    fn bucket(&self, number: usize) -> Option<&Vec<R>> {
+    fn bucket(&self, number: usize) -> Option<&Bucket<R>> {
         match number.checked_sub(1) {
             None => Some(&self.first),
             Some(number) => self.others.get(number / PIECE)?.get(number % PIECE),
@@ -186,7 +184,7 @@ impl<R: Record> Table<R> {
     }
 
     #[inline]
-    fn bucket_mut(&mut self, number: usize) -> Option<&mut Vec<R>> {
+    fn bucket_mut(&mut self, number: usize) -> Option<&mut Bucket<R>> {
         match number.checked_sub(1) {
             None => Some(&mut self.first),
             Some(number) => (self.others.get_mut(number / PIECE)?).get_mut(number % PIECE),
@@ -201,11 +199,11 @@ impl<R: Record> Table<R> {
         let Some(old) = self.bucket_mut(origin(new)) else {
             return;
         };
-        let goes = |record: &R| home(record.print(), after) == new;
-        let going = old.iter().filter(|record| goes(record)).count();
+        let goes = |(print, _): &(Print, R)| home(*print, after) == new;
+        let going = old.iter().filter(|one| goes(one)).count();
         let mut bucket = Vec::new();
         make_room(&mut bucket, going);
-        bucket.extend(old.extract_if(.., |record| goes(record)));
+        bucket.extend(old.extract_if(.., |one| goes(one)));
         give_back_room(old);
         match self.others.last_mut() {
             Some(piece) if piece.len() < PIECE => piece.push(bucket),
@@ -236,7 +234,7 @@ impl<R: Record> Table<R> {
         if let Some(old) = self.bucket_mut(origin(self.buckets)) {
             make_room(old, bucket.len());
             old.extend(bucket);
-            old.sort_unstable_by_key(Record::print);
+            old.sort_unstable_by_key(|(print, _)| *print);
         }
     }
 }
@@ -272,8 +270,8 @@ fn origin(number: usize) -> usize {
 
 /// The index of the record with this print in its bucket, or else the index to insert it at.
 #[inline]
-fn position<R: Record>(bucket: &[R], print: Print) -> Result<usize, usize> {
-    bucket.binary_search_by(|record| record.print().cmp(&print))
+fn position<R>(bucket: &[(Print, R)], print: Print) -> Result<usize, usize> {
+    bucket.binary_search_by(|(there, _)| there.cmp(&print))
 }
 
 /// Reserves capacity for `more` records, and for few beyond them.
@@ -304,23 +302,16 @@ mod tests {
     impl<R> Table<R> {
         /// How much memory the table has allocated.
         pub fn bytes(&self) -> usize {
-            let bucket = size_of::<Vec<R>>();
+            let bucket = size_of::<Bucket<R>>();
             let buckets = std::iter::once(&self.first).chain(self.others.iter().flatten());
             let records: usize = buckets.map(Vec::capacity).sum();
             let pieces: usize = self.others.iter().map(Vec::capacity).sum();
-            records * size_of::<R>() + (pieces + self.others.capacity()) * bucket
+            records * size_of::<(Print, R)>() + (pieces + self.others.capacity()) * bucket
         }
     }
 
     /// A record of a size like the ledger's.
-    #[derive(Debug)]
-    struct Number(Print, [u64; 5]);
-
-    impl Record for Number {
-        fn print(&self) -> Print {
-            self.0
-        }
-    }
+    type Number = [u64; 5];
 
     fn print(number: u64) -> Print {
         Secret(1, 2).print(&number.to_le_bytes())
@@ -332,7 +323,7 @@ mod tests {
     fn grow(mut seen: impl FnMut(&Table<Number>)) -> Table<Number> {
         let mut table = Table::default();
         for number in 0..MANY {
-            assert!(table.insert(Number(print(number), [number; 5])).is_none());
+            assert!(table.insert(print(number), [number; 5]).is_none());
             seen(&table);
         }
         table
@@ -343,17 +334,17 @@ mod tests {
         let mut table = grow(|_| ());
         assert_eq!(table.iter().count(), table.len());
         for number in 0..MANY {
-            let found = table.get(print(number)).map(|found| found.1[0]);
+            let found = table.get(print(number)).map(|found| found[0]);
             assert_eq!(found, Some(number));
         }
         assert!(table.get(print(MANY)).is_none());
         assert!(table.remove(print(MANY)).is_none());
-        let again = table.insert(Number(print(5), [MANY; 5]));
-        assert_eq!(again.map(|before| before.1[0]), Some(5));
-        assert_eq!(table.get_mut(print(5)).map(|found| found.1[0]), Some(MANY));
+        let again = table.insert(print(5), [MANY; 5]);
+        assert_eq!(again.map(|before| before[0]), Some(5));
+        assert_eq!(table.get_mut(print(5)).map(|found| found[0]), Some(MANY));
         let mut gone = 0;
         let mut sweep = Sweep::default();
-        let mut goes = |record: &Number| !record.1[0].is_multiple_of(10) && record.1[0] != MANY;
+        let mut goes = |record: &Number| !record[0].is_multiple_of(10) && record[0] != MANY;
         while !table.sweep(&mut sweep, 10, &mut goes, &mut |_| gone += 1) {}
         assert_eq!((table.len(), gone), (20_001, MANY - 20_001));
         for number in 0..MANY {
@@ -403,10 +394,10 @@ mod tests {
         for (first, then) in [(2_000, 0), (0, 2_000), (50, 2_000), (2_000, 50)] {
             let mut table = Table::default();
             for number in 0..4_000 {
-                table.insert(Number(print(number), [number; 5]));
+                table.insert(print(number), [number; 5]);
             }
             let mut sweep = Sweep::default();
-            let mut goes = |record: &Number| record.1[0].is_multiple_of(2) && record.1[0] < 4_000;
+            let mut goes = |record: &Number| record[0].is_multiple_of(2) && record[0] < 4_000;
             let mut steps = 0;
             while !table.sweep(&mut sweep, 3, &mut goes, &mut |_| ()) {
                 // Records that the sweep leaves alone come and go.
@@ -414,14 +405,14 @@ mod tests {
                 for number in 0..2_000 {
                     let print = print(10_000 + number);
                     if number < wanted {
-                        table.insert(Number(print, [10_000 + number; 5]));
+                        table.insert(print, [10_000 + number; 5]);
                     } else {
                         table.remove(print);
                     }
                 }
                 steps += 1;
             }
-            let numbers = table.iter().map(|record| record.1[0]);
+            let numbers = table.iter().map(|record| record[0]);
             let (gone, stay): (Vec<_>, Vec<_>) =
                 numbers.filter(|&number| number < 4_000).partition(|number| number % 2 == 0);
             assert_eq!((gone.len(), stay.len()), (0, 2_000), "{first}, {then}");

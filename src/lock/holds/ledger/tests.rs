@@ -1,18 +1,19 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::slot::Slot;
-use crate::lock::words::{Ms, Now, Print};
+use crate::lock::slot::{NO_SLOT, Slot};
+use crate::lock::words::{Fence, Ms, Now, Print};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The entry of a hold that was granted at this time, and by this number.
 fn entry(fence: Fence) -> Entry {
     Entry {
-        number: Number::granted(fence),
-        slot: None,
-        since: 0,
+        token: Some(fence.into()),
+        slot: NO_SLOT,
+        since: fence,
         end: End::Key(None),
         client: 0,
         tied: Tied::No,
-        delivery: Delivery::TOLD,
+        delivery: Delivery::Told,
         tally: Tally::Counted,
         is_wanted: false,
     }
@@ -90,20 +91,20 @@ fn every_hold_is_counted() {
     ];
     for deed in deeds {
         deed(&mut ledger);
-        counts.push(ledger.holds());
+        counts.push(ledger.sum.holds);
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
-    let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
+    let in_slot = |slot| Entry { slot, ..entry(6) };
     ledger.put(name(b"m"), b"a", Hold::Shared, in_slot(3));
     ledger.put(name(b"m"), b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
-    assert_eq!(ledger.holds(), 1);
+    assert_eq!(ledger.sum.holds, 1);
 }
 
 /// These slots leave, and all entries of their keys are removed.
-fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
-    ledger.slots_left(slots, number);
-    while ledger.has_to_sweep() {
+fn leave(ledger: &mut Ledger, slots: &Slots, now: Ms) {
+    ledger.slots_left(slots, Now::from_micros(now * 1000));
+    while ledger.left.is_some() {
         ledger.sweep(0, 1, &mut Discarded::default());
     }
 }
@@ -112,17 +113,17 @@ fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
 fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_slot = |fence| Entry { slot: Some(3), tied: Tied::Open, client: 8, ..entry(fence) };
+        let in_slot = |fence| Entry { slot: 3, tied: Tied::Open, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
             ledger.put(name(&key.to_le_bytes()), b"a", hold, in_slot(6));
         }
-        ledger.slots_left(&Slots::of(&[3..=3]), 7);
+        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(7_000));
         let key = |key: u64| key.to_le_bytes();
         assert!(!knows(&ledger, name(&key(1))) && of(&ledger, name(&key(1)), b"a", hold).is_none());
         assert!(ledger.forget(name(&key(1)), b"a").is_none());
         assert!(ledger.put(name(&key(2)), b"b", Hold::Exclusive, in_slot(8)).is_empty());
         assert!(ledger.put(name(&key(3)), b"b", Hold::Shared, in_slot(8)).is_empty());
-        let by_others = Entry { number: Number::newer_than(0), ..in_slot(0) };
+        let by_others = Entry { token: None, ..in_slot(8) };
         ledger.put(name(&key(4)), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             of(ledger, name(&key(2)), b"b", Hold::Exclusive).is_some()
@@ -131,13 +132,13 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         };
         assert!(stays(&ledger));
         let mut portions = 0;
-        while ledger.has_to_sweep() {
+        while ledger.left.is_some() {
             ledger.sweep(0, 2, &mut Discarded::default());
             portions += 1;
         }
         assert!(stays(&ledger) && portions > 10);
-        assert_eq!((ledger.holds(), ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
-        ledger.slots_left(&Slots::of(&[3..=3]), 9);
+        assert_eq!((ledger.sum.holds, ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
+        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(9_000));
         assert!((1..5).all(|number| !knows(&ledger, name(&key(number)))));
     }
 }
@@ -161,14 +162,14 @@ fn ties_go_with_their_entries() {
         let mut ledger = Ledger::new(Secret(1, 2));
         ledger.put(name(b"k"), b"a", Hold::Shared, tied(8));
         deed(&mut ledger);
-        assert!(!ledger.has_ties(8), "deed {number}");
+        assert!(!ledger.ties.has(8), "deed {number}");
     }
     let mut ledger = Ledger::new(Secret(1, 2));
     ledger.put(name(b"k"), b"a", Hold::Exclusive, tied(8));
     tie_a(&mut ledger, b"k", 9, true);
-    assert!(!ledger.has_ties(8));
+    assert!(!ledger.ties.has(8));
     assert_eq!(ledger.close(0, 9, usize::MAX).1.len(), 1);
-    assert!(!ledger.has_ties(9));
+    assert!(!ledger.ties.has(9));
 }
 
 /// A simple ledger to compare with: for each key how it is held, and the entries by owner.
@@ -237,10 +238,10 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             let print = name.print;
             let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
             let mut new = entry(step);
-            new.slot = Slot::try_from(print.bits() % 16_384).ok();
+            new.slot = Slot::try_from(print.bits() % 16_384).unwrap();
             new.tied = Tied::by(random(&mut state, 4) == 0);
             let is_told = random(&mut state, 4) != 0;
-            new.delivery = if is_told { Delivery::TOLD } else { Delivery::UNDELIVERED };
+            new.delivery = if is_told { Delivery::Told } else { Delivery::Undelivered };
             new.client = random(&mut state, 3);
             // The ledger grows for a while, and then shrinks.
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
@@ -268,16 +269,16 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                 }
                 _ => {
                     let slots = Slots::of(&[0..=99, 8_000..=8_099]);
-                    ledger.slots_left(&slots, step + 1);
+                    ledger.slots_left(&slots, Now::from_micros(step * 1000));
                     naive.0.retain(|_, (_, entries)| {
-                        let mut slots_of = entries.values().filter_map(|entry| entry.slot);
+                        let mut slots_of = entries.values().map(|entry| entry.slot);
                         !slots_of.next().is_some_and(|slot| slots.contains(slot))
                     });
                 }
             }
             ledger.sweep(0, 1, &mut Discarded::default());
-            if !ledger.has_to_sweep() {
-                assert_eq!(ledger.holds(), naive.holds());
+            if ledger.left.is_none() {
+                assert_eq!(ledger.sum.holds, naive.holds());
             }
             assert_eq!(knows(&ledger, name), naive.0.contains_key(&print));
             for hold in BOTH {
@@ -337,7 +338,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
 
 #[test]
 fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
-    assert_eq!(size_of::<Held>(), 88);
+    assert_eq!(size_of::<(Print, Held)>(), 88);
     let mut ledger = Ledger::new(Secret(1, 2));
     for number in 0..100_000_usize {
         ledger.put(name(&number.to_le_bytes()), b"a", Hold::Exclusive, entry(1));
@@ -350,8 +351,9 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
 
 #[test]
 fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
-    let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
-    let share = |number, end| Entry { end: End::ours(end), ..entry(number) };
+    let now = Now::from_micros(100_000);
+    let before_the_step = |end| matches!(end, End::Ours { written, .. } if written < 5);
+    let share = |written, end| Entry { end: End::ours(end, written), ..entry(1) };
     for hold in BOTH {
         let is_missed = |entries: &[Entry]| {
             let mut ledger = Ledger::new(Secret(1, 2));
@@ -382,7 +384,7 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
 fn sharers_are_counted_whatever_is_done_to_one() {
     let tied = Entry { tied: Tied::Open, ..entry(2) };
     let mut ledger = Ledger::new(Secret(1, 2));
-    let sums = |ledger: &Ledger| (ledger.holds(), ledger.counted(), ledger.sessions());
+    let sums = |ledger: &Ledger| (ledger.sum.holds, ledger.sum.counted, ledger.sessions());
     ledger.put(name(b"k"), b"a", Hold::Shared, entry(1));
     ledger.put(name(b"k"), b"b", Hold::Shared, tied);
     assert_eq!(sums(&ledger), (2, 2, 1));
@@ -400,7 +402,7 @@ fn sharers_are_counted_whatever_is_done_to_one() {
 fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
     let now = Now::from_micros(45_000);
     let mut ledger = Ledger::new(Secret(1, 2));
-    let ends_at = |end| Entry { end: End::ours(end), ..entry(1) };
+    let ends_at = |end| Entry { end: End::ours(end, 0), ..entry(1) };
     for (owner, end) in [(b"a", 40), (b"b", 50), (b"c", 60)] {
         ledger.put(name(b"k"), owner, Hold::Shared, ends_at(end));
     }
@@ -430,7 +432,7 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
                 .see(name(b"k"), (b"a", hold), Some(50), None, now)
                 .is_some_and(|lost| lost.is_empty())
         );
-        assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.holds() == 0);
+        assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.sum.holds == 0);
         ledger.want(name(b"k"));
         ledger.want(name(b"k"));
         let held = ledger.held(name(b"k")).unwrap();
@@ -439,12 +441,12 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
         // It is remembered from now on, in the same record.
         assert!(ledger.put(name(b"k"), b"a", hold, entry(7)).is_empty());
         assert!(
-            ledger.get(name(b"k"), b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger)
+            ledger.get(name(b"k"), b"a").is_some() && ledger.sum.holds == 1 && in_the_way(&ledger)
         );
         assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_none());
         assert_eq!(of(&ledger, name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
         let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
-        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
+        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.sum.holds == 0);
         assert!(!in_the_way(&ledger) && ledger.in_the_way.may_have(b"b"));
         assert!(ledger.take(name(b"k")).is_empty() && !ledger.in_the_way.may_have(b"b"));
     }

@@ -34,7 +34,7 @@ impl Tie {
 /// All ties of one database.
 #[derive(Debug, Default)]
 pub struct Ties {
-    all: BTreeSet<Tie>,
+    pub(super) all: BTreeSet<Tie>,
     /// How many connections have ties.
     connections: usize,
 }
@@ -78,19 +78,11 @@ impl Ties {
         taken
     }
 
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// The next `few` ties after this one, or the first ones without it.
     pub fn some_after(&self, last: Option<&Tie>, few: usize) -> Vec<Tie> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.all.range((from, Bound::Unbounded));
         behind.take(few).cloned().collect()
-    }
-
-    pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
-        self.all.into_iter()
     }
 
     /// The first tie of this connection.
@@ -113,16 +105,16 @@ mod tests {
         ties.add(1, b"k", b"c");
         ties.add(2, b"k", b"ab");
         ties.add(2, b"k", b"ab");
-        assert_eq!((ties.len(), ties.connections()), (4, 2));
+        assert_eq!((ties.all.len(), ties.connections()), (4, 2));
         ties.remove(1, b"ka", b"ab");
-        assert_eq!(ties.len(), 4, "that hold was not tied");
+        assert_eq!(ties.all.len(), 4, "that hold was not tied");
         ties.remove(1, b"k", b"ab");
-        assert_eq!((ties.len(), ties.connections(), ties.has(1)), (3, 2, true));
+        assert_eq!((ties.all.len(), ties.connections(), ties.has(1)), (3, 2, true));
         ties.remove(1, b"k", b"c");
         let left = ties.take(1, 9);
         let (name, owner) = left[0].name_and_owner(0, Secret(1, 2));
         assert_eq!((left.len(), name.key, owner), (1, &b"ka"[..], &b"b"[..]));
-        assert_eq!((ties.len(), ties.connections(), ties.has(1)), (1, 1, false));
+        assert_eq!((ties.all.len(), ties.connections(), ties.has(1)), (1, 1, false));
     }
 
     #[test]

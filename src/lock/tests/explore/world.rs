@@ -33,6 +33,8 @@ pub struct World {
     cut_off: Option<CutOff>,
     /// Since when the slot of a lock is elsewhere.
     away: [Option<Ms>; LOCKS.len()],
+    /// When the last slot left, in steady time.
+    left_at: Ms,
     /// May the wall clock be stepped?
     pub is_stepped: bool,
     /// Is it written down what is said?
@@ -53,6 +55,7 @@ impl World {
             loses_tails: setting.loses_tails,
             cut_off: None,
             away: [None; LOCKS.len()],
+            left_at: 0,
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
             said: String::new(),
@@ -85,7 +88,7 @@ impl World {
         self.book.hash(to);
         // One by one: together they would be taken for bytes.
         self.clients.iter().for_each(|client| client.hash(to));
-        (self.is_due(), self.away).hash(to);
+        (self.is_due(), self.away, self.left_at == self.now()).hash(to);
         if self.loses_tails {
             (self.latest, self.ahead, self.server.keys_behind()).hash(to);
         }
@@ -311,7 +314,8 @@ impl World {
                 self.leave(lock)?;
             }
             Action::ComeBack { lock, held, by } => {
-                let Some(since) = self.away[lock] else {
+                // A slot is not back in the millisecond in which it left.
+                let Some(since) = self.away[lock].filter(|_| self.left_at < self.now()) else {
                     return Ok(false);
                 };
                 if held.is_some_and(|owner| !self.book.knows(owner)) {
@@ -448,9 +452,10 @@ impl World {
             self.server.foreign(Write::Del(place));
         }
         self.away[lock] = Some(self.wall());
+        self.left_at = self.now();
         self.server.keys.closed.insert(place);
         let slot = slot::of(key);
-        self.server.locks.slots_left(&[slot..=slot]);
+        self.server.locks.slots_left(&[slot..=slot], self.server.now());
         self.book.left(lock);
         for ticket in self.server.waiting() {
             let waits = &self.server.locks.waiting.waits;

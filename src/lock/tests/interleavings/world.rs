@@ -37,6 +37,8 @@ pub struct World {
     ahead: Ms,
     /// Slots that have left, by their key, and when.
     away: BTreeMap<&'static str, Ms>,
+    /// When the last slot left, in steady time.
+    left_at: Ms,
     /// Was there more to do than the last turn did?
     is_spent: bool,
     /// When a client last waited, or a grant was to be returned, in elapsed time.
@@ -57,6 +59,7 @@ impl World {
             latest: START,
             ahead: START + Limits::DEFAULT.fence_lead,
             away: BTreeMap::new(),
+            left_at: 0,
             is_spent: false,
             busy_until: 0,
             counts: Counts::default(),
@@ -170,6 +173,7 @@ impl World {
     pub fn drain(&mut self) -> Verdict {
         self.promote();
         self.resume();
+        self.apply(Step::Pass { ms: 1 })?;
         self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
         self.set_limits(Limits { fence_lead: self.model.limits.fence_lead, ..Limits::DEFAULT })?;

@@ -310,22 +310,6 @@ fn a_step_that_is_long_over_keeps_no_hold_whose_key_is_removed_after_a_small_one
     }
 }
 
-#[test]
-fn what_is_noted_of_keys_while_a_step_matters_is_bounded_by_the_locks_that_are_held() {
-    let named = |number| -> Lock { (0, &*format!("lock {number}").leak()) };
-    let locks: Vec<Lock> = (0..2_000).map(named).collect();
-    let mut server = Server::new(Flavour::default(), &locks);
-    server.takes(&locks[..1], Plea { ttl: 1_000_000, ..alone("ann") });
-    server.step(1000);
-    let noted = |server: &Server| server.locks.holds.notes_of_steps();
-    for &lock in &locks[1..] {
-        server.takes(&[lock], Plea { ttl: 1000, ..alone("ben") });
-        server.release(lock, "ben").unwrap();
-        assert!(noted(&server) <= 300, "{}", noted(&server));
-    }
-    assert!(noted(&server) > 0);
-}
-
 /// Some servers say of both that the key has expired.
 #[test]
 fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_ends_its_hold() {

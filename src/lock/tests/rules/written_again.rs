@@ -149,7 +149,7 @@ fn a_flush_a_swap_a_demotion_and_a_load_in_between_end_it_and_nothing_comes_back
 fn a_slot_that_has_left_in_between_takes_it_along() {
     for way in WAYS {
         let mut server = gone_too_early(way, Flavour { in_cluster: true, ..Flavour::default() });
-        server.locks.slots_left(&[0..=16_383]);
+        server.locks.slots_left(&[0..=16_383], server.now());
         server.at(1);
         assert_eq!(server.keys.get(LOCK), None, "{way}");
         assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");

@@ -20,10 +20,11 @@ impl World {
         }
         self.counts.slots_left += 1;
         self.away.insert(key, self.wall());
+        self.left_at = self.now();
         self.close_those_away();
         self.mind_refusals();
         let slot = slot::of(key.as_bytes());
-        self.server.locks.slots_left(&[slot..=slot]);
+        self.server.locks.slots_left(&[slot..=slot], self.server.now());
         self.model.left(key);
         let waiting = self.model.queue.iter().chain(&self.model.served);
         let waits_there = waiting.filter(|one| one.locks.iter().any(|lock| lock.1 == key));
@@ -43,10 +44,11 @@ impl World {
     /// the moment before it left, by a clock that is ahead by so much, if that is within the lead; the
     /// slot was there for longer than the clocks differ, or else that is no case for us.
     pub(super) fn come_back(&mut self, by: u64, held: Option<Owner>) -> Verdict {
-        if !self.server.master || self.server.keys.paused {
+        let (now, lead) = (self.wall(), self.model.limits.fence_lead);
+        // A slot is not back in the millisecond in which it left.
+        if !self.server.master || self.server.keys.paused || self.left_at == self.now() {
             return Ok(());
         }
-        let (now, lead) = (self.wall(), self.model.limits.fence_lead);
         for (key, since) in std::mem::take(&mut self.away) {
             self.counts.slots_back += 1;
             let by = by.min(lead - 1).min(now.saturating_sub(since.saturating_add(1)));
