@@ -256,13 +256,11 @@ pub fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,
-        WaitOutcome::NoReplicas(wanted) => {
-            Reply::Error(Cow::Owned(Fault::NotReplicated(wanted).to_string()))
-        }
-        WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
+        WaitOutcome::NoReplicas(wanted) => Fault::NotReplicated(wanted).into(),
+        WaitOutcome::Denied(why) => Fault::NoPermission(why.to_string()).into(),
         WaitOutcome::SentAway => SENT_AWAY,
-        WaitOutcome::NoUpgrade => Reply::Error(Cow::Owned(Fault::NoUpgrade.to_string())),
-        WaitOutcome::Replaced => Reply::Error(Cow::Owned(Fault::Replaced.to_string())),
+        WaitOutcome::NoUpgrade => Fault::NoUpgrade.into(),
+        WaitOutcome::Replaced => Fault::Replaced.into(),
     }
 }
 

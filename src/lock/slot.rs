@@ -1,26 +1,13 @@
 //! Where a cluster puts a key: hash tags and slots.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 /// How many slots a cluster has.
 pub const SLOTS: Slot = 16_384;
 
 pub type Slot = u16;
 
-/// A set of slots.
-#[derive(Debug)]
-pub struct Slots(BTreeSet<Slot>);
-
-impl Slots {
-    pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
-        Self(ranges.iter().cloned().flatten().collect())
-    }
-
-    pub fn contains(&self, slot: Slot) -> bool {
-        self.0.contains(&slot)
-    }
-}
+pub type Slots = BTreeSet<Slot>;
 
 /// Returns the part of the key that decides its slot: what is between the first `{` and the next `}`, or
 /// the whole key if there are no such braces or nothing is between them.

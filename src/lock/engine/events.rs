@@ -69,13 +69,11 @@ impl Locks {
 
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
-        let slots = Rc::new(Slots::of(ranges));
+        let slots: Rc<Slots> = Rc::new(ranges.iter().cloned().flatten().collect());
         let number = self.clock.draw_unused();
         self.holds.slots_left(&slots, number);
+        slots.iter().for_each(|&slot| self.clock.slot_may_have_left(slot));
         self.waiting.end_places(Ending::InSlots(slots));
-        for slot in ranges.iter().cloned().flatten() {
-            self.clock.slot_may_have_left(slot);
-        }
     }
 
     pub fn set_limits(&mut self, limits: Limits, now: Now) {

@@ -30,35 +30,22 @@ const FEW: usize = 8;
 /// from 8.1 on one that has a subscription (in RESP3), or that monitors.
 const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that has subscriptions or monitors: use another connection";
 
-/// Takes the commands of a module that is being loaded.
-pub struct Registrar<'a>(pub(in crate::server) Ctx<'a>);
-
-impl Registrar<'_> {
-    /// Adds a command; on failure, why the module can't be loaded.
-    pub fn add<C: Command>(&self) -> Result<(), String> {
-        let (first, last, step) = match C::SPEC.keys() {
-            KeyPositions::First => (1, 1, 1),
-            // The first alone: the server routes by it, and does not ask us for the others.
-            KeyPositions::Counted => (2, 2, 1),
-            KeyPositions::None => (0, 0, 0),
-        };
-        // SAFETY: the context lives, and the texts are static.
-        let created = unsafe {
-            api::create_command(
-                self.0.raw(),
-                C::SPEC.name.as_ptr(),
-                Some(entry::<C>),
-                C::SPEC.flags.as_ptr(),
-                first,
-                last,
-                step,
-            )
-        };
-        if created != OK || !describe::describe(self.0, &C::SPEC) {
-            return Err(format!("the server does not accept the command {}", C::SPEC.name()));
-        }
-        Ok(())
+/// Adds a command of a module that is being loaded; on failure, why that can't be loaded.
+pub fn add<C: Command>(ctx: Ctx<'_>) -> Result<(), String> {
+    let (first, last, step) = match C::SPEC.keys() {
+        KeyPositions::First => (1, 1, 1),
+        // The first alone: the server routes by it, and does not ask us for the others.
+        KeyPositions::Counted => (2, 2, 1),
+        KeyPositions::None => (0, 0, 0),
+    };
+    let (name, flags) = (C::SPEC.name.as_ptr(), C::SPEC.flags.as_ptr());
+    // SAFETY: the context lives, and the texts are static.
+    let created =
+        unsafe { api::create_command(ctx.raw(), name, Some(entry::<C>), flags, first, last, step) };
+    if created != OK || !describe::describe(ctx, &C::SPEC) {
+        return Err(format!("the server does not accept the command {}", C::SPEC.name()));
     }
+    Ok(())
 }
 
 /// Where the server enters a command.
@@ -82,14 +69,7 @@ unsafe extern "C" fn entry<C: Command>(
 }
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
-    let spec = &C::SPEC;
-    let (arity, count) = (const { C::SPEC.arity() }, i32::try_from(argv.len()).unwrap_or(i32::MAX));
-    if count < arity.saturating_abs() || (arity > 0 && count > arity) {
-        // SAFETY: the context lives.
-        unsafe { api::wrong_arity(ctx.raw()) };
-        return;
-    }
-    let authority = match spec.access {
+    let authority = match C::SPEC.access {
         Access::Read => Authority::Reader,
         Access::Oversee => Authority::Admin,
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,

@@ -31,7 +31,7 @@ impl LeftSlots {
     /// Adds slots that have left, with a number above all that they have granted. All sweeps begin again.
     pub fn add(&mut self, slots: &Slots, number: Fence) {
         for (slot, left_with) in (0..).zip(&mut self.by_slot) {
-            if slots.contains(slot) {
+            if slots.contains(&slot) {
                 *left_with = number;
             }
         }
