@@ -11,7 +11,7 @@ use crate::lock::{
     Patience, Refusal, Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
-    Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
+    Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, Wait, integer, shown,
 };
 
 /// Asks the server to make up an owner.
@@ -203,7 +203,7 @@ pub fn ask<'w>(
             return Ok(Outcome::Reply(Reply::Integer(place.saturating_neg())));
         }
         Acquired::Waiting(ticket) => {
-            return Ok(Outcome::Wait { ticket, key, command, in_words });
+            return Ok(Outcome::Wait(Wait { ticket, key, command, in_words }));
         }
     };
     Ok(Outcome::Reply(in_words(outcome)))

@@ -3,7 +3,7 @@
 use super::asking::{REPLICAS, fault, number_alone, number_of_replicas, replicas_wanted};
 use super::{KEY, KEYS, NUMKEYS, OWNER, TTL, lock_name, lock_names};
 use crate::lock::{Acquired, AskedBy, Mode, NameRef, Patience, Request, Terms, WaitOutcome};
-use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec, Wait};
 
 pub struct Renew;
 
@@ -64,7 +64,7 @@ fn renew<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Outco
         return Ok(Outcome::Reply(Reply::yes_or_no(false)));
     };
     let key = names.first().map_or(&[][..], |name| name.key);
-    Ok(Outcome::Wait { ticket, key, command: AskedBy::Acquire, in_words: renewed })
+    Ok(Outcome::Wait(Wait { ticket, key, command: AskedBy::Acquire, in_words: renewed }))
 }
 
 fn renewed(outcome: WaitOutcome<'_>) -> Reply {

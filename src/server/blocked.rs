@@ -14,8 +14,8 @@ pub struct BlockedClient {
     pub handle: *mut Blocked,
     /// Its number.
     pub client: u64,
-    /// The user that asks for the locks, if the server knows it.
-    pub asker: Option<Rc<Asker>>,
+    /// The user that asks for the locks.
+    pub asker: Rc<Asker>,
     /// How its outcome is put into a reply.
     pub in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?

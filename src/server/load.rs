@@ -192,7 +192,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     }
     if let Some(written) = files::last_written(ctx) {
         let now = clock::now();
-        _ = instance::with(|module| module.change(|locks| locks.begin_after(written, now)));
+        _ = instance::with(|module| module.change(|locks| locks.clock.begin_after(written, now)));
     }
     events::subscribe(ctx, server)
         .map_err(|what| format!("the server rejected its subscription to {what}"))

@@ -102,11 +102,8 @@ impl Rights {
     /// The user that asks for locks by this command, in this context. A call by another module may have none: its
     /// name is empty.
     pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<Asker> {
-        let user = call::user_name(ctx);
-        self.asker_named(user.as_ref().map_or(&[], Text::bytes), command)
-    }
-
-    pub fn asker_named(&self, user: &[u8], command: AskedBy) -> Rc<Asker> {
+        let name = call::user_name(ctx);
+        let user = name.as_ref().map_or(&[][..], Text::bytes);
         let mut last = self.last_asker.borrow_mut();
         drop(last.take_if(|last| last.command != command || *last.user != *user));
         let asker = last.get_or_insert_with(|| Rc::new(Asker { user: user.into(), command }));
@@ -116,6 +113,10 @@ impl Rights {
     /// Checks again what the server checked when the command of this user came, which waits for these locks. If the
     /// user must not issue it any more, this is what the server says then.
     pub fn denial(&self, asker: &Asker, said: Said<'_>, names: &[Name]) -> Option<String> {
+        // A call by another module has no user, and is not asked about.
+        if asker.user.is_empty() {
+            return None;
+        }
         let mut name = self.last_user.borrow_mut();
         if name.bytes() != &*asker.user {
             *name = Text::new(&asker.user);

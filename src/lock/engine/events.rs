@@ -9,7 +9,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::log::entry::Reason;
 use crate::lock::waiting::place::end::Ending;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
+use crate::lock::words::{Ahead, Db, Limits, Name, NameRef, Now, Slot, Slots};
 
 impl Locks {
     /// Another client has changed this key, which is still there. Its holds end by the wall clock from now
@@ -60,11 +60,6 @@ impl Locks {
         self.clock.take_over(now);
         self.quarantined_until =
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
-    }
-
-    /// This server's files were last written at this time, by the wall clock: fencing tokens begin above it.
-    pub fn begin_after(&mut self, written: Ms, now: Now) {
-        self.clock.begin_after(written, now);
     }
 
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
