@@ -30,12 +30,7 @@ pub const ARGUMENTS: [Argument; 7] = [
         c"How to wait if others hold the lock. Without it the command tries once.",
     )
     .optional(),
-    Argument::new(
-        c"mode",
-        Kind::OneOf(&[SHARED, LIMIT]),
-        c"Whether other owners can hold the lock at the same time. Without it they can't.",
-    )
-    .optional(),
+    mode(&[SHARED, LIMIT]),
     REPLICAS,
     Argument::new(c"session", Kind::Word, c"Release the lock when the connection closes.")
         .after(c"SESSION")
@@ -93,12 +88,16 @@ const CHANNEL: Argument = Argument::new(c"channel", Kind::Bytes, c"The channel, 
 const MESSAGE: Argument = Argument::new(c"message", Kind::Bytes, c"The message, 1 to 1024 bytes.");
 
 /// How LOCK.ACQUIRE asks for a mode: with FAIR, too.
-pub const ONE_LOCK_MODE: Argument = Argument::new(
-    c"mode",
-    Kind::OneOf(&[SHARED, SEMAPHORE]),
-    c"Whether other owners can hold the lock at the same time. Without it they can't.",
-)
-.optional();
+pub const ONE_LOCK_MODE: Argument = mode(&[SHARED, SEMAPHORE]);
+
+const fn mode(modes: &'static [Argument]) -> Argument {
+    Argument::new(
+        c"mode",
+        Kind::OneOf(modes),
+        c"Whether other owners can hold the lock at the same time. Without it they can't.",
+    )
+    .optional()
+}
 
 const SEMAPHORE: Argument = Argument::new(
     c"semaphore",

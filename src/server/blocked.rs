@@ -44,10 +44,6 @@ impl BlockedClients {
         gone
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.clients.borrow().is_empty()
-    }
-
     pub fn len(&self) -> usize {
         self.clients.borrow().len()
     }

@@ -97,7 +97,7 @@ pub extern "C" fn RedisModule_OnUnload() -> c_int {
 fn is_called_for() -> bool {
     let by_module = |module: &Module| {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
-        module.jobs.is_owed.get() || !is_idle || !module.waiting.is_empty()
+        module.jobs.is_owed.get() || !is_idle || module.waiting.len() > 0
     };
     instance::is_called_for() || instance::with(by_module).unwrap_or(true)
 }

@@ -76,9 +76,8 @@ pub struct Rights {
     macquire: Text<'static>,
     /// The command that publishes: in a cluster to the shard that has the channel's slot.
     publish: Text<'static>,
-    /// An owner and a ttl: whatever they are, no right depends on them.
-    owner: Text<'static>,
-    ttl: Text<'static>,
+    /// An owner, and a ttl: whatever they are, no right depends on them.
+    any: Text<'static>,
     /// The user that has asked for locks last. Mostly it is the next to ask too, and need not be remembered
     /// twice.
     last_asker: RefCell<Option<Rc<Asker>>>,
@@ -92,8 +91,7 @@ impl Rights {
             acquire: Text::new(b"lock.acquire"),
             macquire: Text::new(b"lock.macquire"),
             publish: Text::new(if in_cluster { b"spublish" } else { b"publish" }),
-            owner: Text::new(b"*"),
-            ttl: Text::new(b"1"),
+            any: Text::new(b"1"),
             last_asker: RefCell::default(),
             last_user: RefCell::new(Text::new(b"default")),
         }
@@ -135,12 +133,12 @@ impl Rights {
         let allowed = unsafe {
             if let (AskedBy::Acquire, [name]) = (asker.command, names) {
                 let key = key(name);
-                user.may_say(&mut [command, &key, &self.owner, &self.ttl].map(Text::raw), db)
+                user.may_say(&mut [command, &key, &self.any, &self.any].map(Text::raw), db)
             } else {
                 let count = Text::new(names.len().to_string().as_bytes());
                 let keys: Vec<Text<'_>> = names.iter().map(key).collect();
                 let words = [command, &count].into_iter().chain(&keys);
-                let words = words.chain([&self.owner, &self.ttl]).map(Text::raw);
+                let words = words.chain([&self.any, &self.any]).map(Text::raw);
                 user.may_say(&mut words.collect::<Vec<_>>(), db)
             }
         };
