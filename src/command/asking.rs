@@ -299,8 +299,7 @@ fn options<'w>(
         let most = limits.max_sharers;
         words.number(option, 1..=most, format_args!("1 to {most} (lock.max-sharers)"))
     };
-    let mut seen = 0;
-    while let Some(option) = words.option(&OPTIONS, &mut seen)? {
+    while let Some(option) = words.option(&OPTIONS)? {
         match option {
             "BLOCK" | "QUEUE" if patience != Patience::Try => return Err(BLOCK_AND_QUEUE),
             "BLOCK" => {

@@ -46,8 +46,8 @@ impl Command for Mrenew {
 fn renew<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Outcome<'w>, Fault> {
     let owner = call.words.owner()?;
     let ttl = call.ttl(owner)?;
-    let (mut said, mut seen) = (None, 0);
-    while call.words.option(&["REPLICAS"], &mut seen)?.is_some() {
+    let mut said = None;
+    while call.words.option(&["REPLICAS"])?.is_some() {
         said = Some(number_of_replicas(&mut call.words)?);
     }
     let replicas = replicas_wanted(said, false, call)?;
