@@ -10,12 +10,11 @@ mod protocol;
 mod provoke;
 mod server;
 
-use command::{
-    acquire::Acquire, breaking::Break, check::Check, guard::Guard, info::Info, log::Log,
-    macquire::Macquire, mrelease::Mrelease, mrenew::Mrenew, release::Release, renew::Renew,
-    scan::Scan,
-};
-use server::Registrar;
+use command::acquire::{Acquire, Macquire};
+use command::release::{Mrelease, Release};
+use command::renew::{Mrenew, Renew};
+use command::{breaking::Break, check::Check, guard::Guard, info::Info, log::Log, scan::Scan};
+use server::{Ctx, add};
 
 // Unit tests run without a server, and so without its memory.
 #[cfg(not(test))]
@@ -23,19 +22,19 @@ use server::Registrar;
 static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
 
 /// Adds all commands to the server that loads the module.
-fn add_commands(commands: &Registrar<'_>) -> Result<(), String> {
+fn add_commands(ctx: Ctx<'_>) -> Result<(), String> {
     #[cfg(feature = "provoke")]
-    commands.add::<command::provoke::Provoke>()?;
-    commands.add::<Acquire>()?;
-    commands.add::<Release>()?;
-    commands.add::<Renew>()?;
-    commands.add::<Check>()?;
-    commands.add::<Guard>()?;
-    commands.add::<Macquire>()?;
-    commands.add::<Mrelease>()?;
-    commands.add::<Mrenew>()?;
-    commands.add::<Info>()?;
-    commands.add::<Scan>()?;
-    commands.add::<Break>()?;
-    commands.add::<Log>()
+    add::<command::provoke::Provoke>(ctx)?;
+    add::<Acquire>(ctx)?;
+    add::<Release>(ctx)?;
+    add::<Renew>(ctx)?;
+    add::<Check>(ctx)?;
+    add::<Guard>(ctx)?;
+    add::<Macquire>(ctx)?;
+    add::<Mrelease>(ctx)?;
+    add::<Mrenew>(ctx)?;
+    add::<Info>(ctx)?;
+    add::<Scan>(ctx)?;
+    add::<Break>(ctx)?;
+    add::<Log>(ctx)
 }

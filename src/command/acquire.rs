@@ -1,8 +1,8 @@
 //! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n [FAIR [PER m]]]
-//! [REPLICAS n] [SESSION] [MAXQUEUE n]`
+//! [REPLICAS n] [SESSION] [MAXQUEUE n]`; and `LOCK.MACQUIRE numkeys key [key ...]` with the same, but without FAIR
 
 use super::asking::{ARGUMENTS, ONE_LOCK_MODE, ask};
-use super::{KEY, lock_name};
+use super::{KEY, KEYS, NUMKEYS, lock_name, lock_names};
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec};
 
@@ -24,5 +24,26 @@ impl Command for Acquire {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         ask(call, &[name], AskedBy::Acquire)
+    }
+}
+
+pub struct Macquire;
+
+impl Command for Macquire {
+    const SPEC: Spec = Spec {
+        name: c"lock.macquire",
+        flags: c"write deny-oom blocking",
+        summary: c"Acquires several locks atomically, or waits for them, and returns one fencing token for all.",
+        complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
+        access: Access::Set,
+        arguments: {
+            let [owner, ttl, waiting, mode, replicas, session, max_queue] = ARGUMENTS;
+            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, replicas, session, max_queue]
+        },
+    };
+
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(call, true)?;
+        ask(call, &names, AskedBy::Macquire)
     }
 }

@@ -11,7 +11,7 @@ use crate::lock::{
     Patience, Refusal, Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
-    Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
+    Args, Argument, Call, Caller, Fault, Kind, LONGEST_TEXT, Outcome, Reply, Wait, integer, shown,
 };
 
 /// Asks the server to make up an owner.
@@ -30,12 +30,7 @@ pub const ARGUMENTS: [Argument; 7] = [
         c"How to wait if others hold the lock. Without it the command tries once.",
     )
     .optional(),
-    Argument::new(
-        c"mode",
-        Kind::OneOf(&[SHARED, LIMIT]),
-        c"Whether other owners can hold the lock at the same time. Without it they can't.",
-    )
-    .optional(),
+    mode(&[SHARED, LIMIT]),
     REPLICAS,
     Argument::new(c"session", Kind::Word, c"Release the lock when the connection closes.")
         .after(c"SESSION")
@@ -93,12 +88,16 @@ const CHANNEL: Argument = Argument::new(c"channel", Kind::Bytes, c"The channel, 
 const MESSAGE: Argument = Argument::new(c"message", Kind::Bytes, c"The message, 1 to 1024 bytes.");
 
 /// How LOCK.ACQUIRE asks for a mode: with FAIR, too.
-pub const ONE_LOCK_MODE: Argument = Argument::new(
-    c"mode",
-    Kind::OneOf(&[SHARED, SEMAPHORE]),
-    c"Whether other owners can hold the lock at the same time. Without it they can't.",
-)
-.optional();
+pub const ONE_LOCK_MODE: Argument = mode(&[SHARED, SEMAPHORE]);
+
+const fn mode(modes: &'static [Argument]) -> Argument {
+    Argument::new(
+        c"mode",
+        Kind::OneOf(modes),
+        c"Whether other owners can hold the lock at the same time. Without it they can't.",
+    )
+    .optional()
+}
 
 const SEMAPHORE: Argument = Argument::new(
     c"semaphore",
@@ -203,7 +202,7 @@ pub fn ask<'w>(
             return Ok(Outcome::Reply(Reply::Integer(place.saturating_neg())));
         }
         Acquired::Waiting(ticket) => {
-            return Ok(Outcome::Wait { ticket, key, command, in_words });
+            return Ok(Outcome::Wait(Wait { ticket, key, command, in_words }));
         }
     };
     Ok(Outcome::Reply(in_words(outcome)))
@@ -256,13 +255,11 @@ pub fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,
-        WaitOutcome::NoReplicas(wanted) => {
-            Reply::Error(Cow::Owned(Fault::NotReplicated(wanted).to_string()))
-        }
-        WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
+        WaitOutcome::NoReplicas(wanted) => Fault::NotReplicated(wanted).into(),
+        WaitOutcome::Denied(why) => Fault::NoPermission(why.to_string()).into(),
         WaitOutcome::SentAway => SENT_AWAY,
-        WaitOutcome::NoUpgrade => Reply::Error(Cow::Owned(Fault::NoUpgrade.to_string())),
-        WaitOutcome::Replaced => Reply::Error(Cow::Owned(Fault::Replaced.to_string())),
+        WaitOutcome::NoUpgrade => Fault::NoUpgrade.into(),
+        WaitOutcome::Replaced => Fault::Replaced.into(),
     }
 }
 
@@ -302,8 +299,7 @@ fn options<'w>(
         let most = limits.max_sharers;
         words.number(option, 1..=most, format_args!("1 to {most} (lock.max-sharers)"))
     };
-    let mut seen = 0;
-    while let Some(option) = words.option(&OPTIONS, &mut seen)? {
+    while let Some(option) = words.option(&OPTIONS)? {
         match option {
             "BLOCK" | "QUEUE" if patience != Patience::Try => return Err(BLOCK_AND_QUEUE),
             "BLOCK" => {

@@ -33,8 +33,8 @@ impl Command for Break {
 }
 
 fn is_forced(mut words: Args<'_>) -> Result<bool, Fault> {
-    let (mut force, mut seen) = (false, 0);
-    while let Some(option) = words.option(&["FORCE", "GRACE"], &mut seen)? {
+    let mut force = false;
+    while let Some(option) = words.option(&["FORCE", "GRACE"])? {
         if option == "GRACE" {
             return Err(Fault::Words(
                 "LOCK.BREAK has no GRACE any more: LOCK.RENEW in the owner's name, then LOCK.BREAK",

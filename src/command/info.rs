@@ -41,8 +41,8 @@ impl Command for Info {
 
 /// The number after COUNT.
 fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
-    let (mut most, mut seen) = (None, 0);
-    while let Some(option) = words.option(&["COUNT"], &mut seen)? {
+    let mut most = None;
+    while let Some(option) = words.option(&["COUNT"])? {
         let count = words.number(option, 0..=u64::MAX, format_args!("0 or more"))?;
         most = Some(usize::try_from(count).unwrap_or(usize::MAX));
     }

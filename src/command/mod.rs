@@ -1,4 +1,5 @@
-//! One file for each command: its description, its grammar, and its outcome as a reply.
+//! One file for each command, and for what does the same to several locks: its description, its grammar, and its
+//! outcome as a reply.
 
 pub mod acquire;
 mod asking;
@@ -8,14 +9,10 @@ mod deadlock;
 pub mod guard;
 pub mod info;
 pub mod log;
-pub mod macquire;
-pub mod mrelease;
-pub mod mrenew;
 #[cfg(feature = "provoke")]
 pub mod provoke;
 pub mod release;
 pub mod renew;
-mod renewing;
 pub mod scan;
 
 use crate::lock::NameRef;

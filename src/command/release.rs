@@ -1,6 +1,6 @@
-//! `LOCK.RELEASE key owner`
+//! `LOCK.RELEASE key owner` and `LOCK.MRELEASE numkeys key [key ...] owner`
 
-use super::{KEY, OWNER, lock_name};
+use super::{KEY, KEYS, NUMKEYS, OWNER, lock_name, lock_names};
 use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Release;
@@ -21,5 +21,27 @@ impl Command for Release {
         let owner = call.words.owner()?;
         let released = call.locks.releases(&mut call.turn, owner).one(name)?;
         Ok(Outcome::Reply(Reply::yes_or_no(released)))
+    }
+}
+
+pub struct Mrelease;
+
+impl Command for Mrelease {
+    const SPEC: Spec = Spec {
+        name: c"lock.mrelease",
+        flags: c"write",
+        summary:
+            c"Releases those of several locks that this owner holds, and returns their number.",
+        complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
+        access: Access::Delete,
+        arguments: &[NUMKEYS, KEYS, OWNER],
+    };
+
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(call, false)?;
+        let owner = call.words.owner()?;
+        call.words.end()?;
+        let released = call.locks.releases(&mut call.turn, owner).all(&names)?;
+        Ok(Outcome::Reply(Reply::number(released)))
     }
 }

@@ -1,7 +1,6 @@
 //! Where a cluster puts a key: hash tags and slots.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 /// How many slots a cluster has.
 pub const SLOTS: Slot = 16_384;
@@ -11,19 +10,7 @@ pub type Slot = u16;
 /// That of a key which is not in a cluster.
 pub const NO_SLOT: Slot = Slot::MAX;
 
-/// A set of slots.
-#[derive(Debug)]
-pub struct Slots(BTreeSet<Slot>);
-
-impl Slots {
-    pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
-        Self(ranges.iter().cloned().flatten().collect())
-    }
-
-    pub fn contains(&self, slot: Slot) -> bool {
-        self.0.contains(&slot)
-    }
-}
+pub type Slots = BTreeSet<Slot>;
 
 /// Returns the part of the key that decides its slot: what is between the first `{` and the next `}`, or
 /// the whole key if there are no such braces or nothing is between them.

@@ -11,11 +11,13 @@ use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
 pub struct Args<'a> {
     command: &'static str,
     left: &'a [&'a [u8]],
+    /// A bit for each of the options that have come.
+    seen: u16,
 }
 
 impl<'a> Args<'a> {
     pub fn new(command: &'static str, words: &'a [&'a [u8]]) -> Self {
-        Self { command, left: words }
+        Self { command, left: words, seen: 0 }
     }
 
     /// The next word, if there is one.
@@ -25,25 +27,20 @@ impl<'a> Args<'a> {
         Some(word)
     }
 
-    /// The next word, which must be there by the command's arity.
+    /// The next word, which must be there by the command's arity: the server checks that before it runs the command.
     pub fn one(&mut self) -> Result<&'a [u8], Fault> {
         self.next().ok_or(Fault::Arity(self.command))
     }
 
-    /// The next word, which is one of these options, if there is one. Each comes once: `seen` has a bit for each that
-    /// has come.
-    pub fn option(
-        &mut self,
-        known: &[&'static str],
-        seen: &mut u16,
-    ) -> Result<Option<&'static str>, Fault> {
+    /// The next word, which is one of these options, if there is one. Each comes once.
+    pub fn option(&mut self, known: &[&'static str]) -> Result<Option<&'static str>, Fault> {
         let Some(word) = self.next() else { return Ok(None) };
         let is_it = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());
         let (bit, option) = ((0..u16::BITS).zip(known).find(|(_, known)| is_it(known)))
             .ok_or_else(|| Fault::NoOption(shown(word)))?;
-        let before = *seen;
-        *seen |= 1 << bit;
-        if before == *seen { Err(Fault::Twice(option)) } else { Ok(Some(option)) }
+        let before = self.seen;
+        self.seen |= 1 << bit;
+        if before == self.seen { Err(Fault::Twice(option)) } else { Ok(Some(option)) }
     }
 
     /// The whole number after this option; where it is not in the range, `is` says what it must be.

@@ -62,13 +62,16 @@ pub enum Outcome<'w> {
         /// All that could be a lock by its form?
         all: bool,
     },
-    /// The connection waits, and gets its reply in these words when it has been decided.
-    Wait {
-        /// Its place in the order of arrival.
-        ticket: Ticket,
-        /// The lock that it waits for, or one of them.
-        key: &'w [u8],
-        command: AskedBy,
-        in_words: fn(WaitOutcome<'_>) -> Reply,
-    },
+    Wait(Wait<'w>),
+}
+
+/// The connection waits, and gets its reply when it has been decided.
+pub struct Wait<'w> {
+    /// Its place in the order of arrival.
+    pub ticket: Ticket,
+    /// The lock that it waits for, or one of them.
+    pub key: &'w [u8],
+    pub command: AskedBy,
+    /// How the outcome is put into a reply.
+    pub in_words: fn(WaitOutcome<'_>) -> Reply,
 }

@@ -11,7 +11,7 @@ mod shown;
 mod spec;
 
 pub use args::{Args, LONGEST_TEXT, counted, integer};
-pub use call::{Call, Caller, Command, Outcome};
+pub use call::{Call, Caller, Command, Outcome, Wait};
 pub use connection::Connection;
 pub use fault::Fault;
 pub use glob::fits;

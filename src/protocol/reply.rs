@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use super::Fault;
+
 /// A reply, in the server's own types. A map is a map in RESP3 and a flat list in RESP2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -33,5 +35,11 @@ impl Reply {
     /// 1 or 0.
     pub fn yes_or_no(yes: bool) -> Self {
         Self::Integer(i64::from(yes))
+    }
+}
+
+impl From<Fault> for Reply {
+    fn from(fault: Fault) -> Self {
+        Self::Error(Cow::Owned(fault.to_string()))
     }
 }

@@ -14,8 +14,8 @@ pub struct BlockedClient {
     pub handle: *mut Blocked,
     /// Its number.
     pub client: u64,
-    /// The user that asks for the locks, if the server knows it.
-    pub asker: Option<Rc<Asker>>,
+    /// The user that asks for the locks.
+    pub asker: Rc<Asker>,
     /// How its outcome is put into a reply.
     pub in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
@@ -42,10 +42,6 @@ impl BlockedClients {
         let gone = clients.remove(&ticket);
         give_back_room!(clients);
         gone
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.clients.borrow().is_empty()
     }
 
     pub fn len(&self) -> usize {

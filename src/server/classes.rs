@@ -54,7 +54,7 @@ static HANDED: Mutex<Handed> = Mutex::new(Handed(None));
 
 unsafe extern "C" fn get(_: *const c_char, _: *mut c_void) -> *mut RawString {
     shield("CONFIG GET", null_mut, || {
-        let text = Text::new(&config::classes());
+        let text = Text::new(&config::settings().classes);
         let raw = text.raw();
         HANDED.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(text);
         raw
@@ -74,7 +74,7 @@ unsafe extern "C" fn set(
             // SAFETY: the server hands it to us for the length of this call.
             return unsafe { config::refuse(error, TOO_MANY) };
         }
-        config::set_classes(value);
+        config::settings().classes = value.to_vec();
         OK
     };
     shield("CONFIG SET", || ERR, work)

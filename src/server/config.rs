@@ -48,7 +48,7 @@ const FILE: &[u8] = b"libredis_lock.so";
 pub struct Settings {
     limits: Limits,
     /// The value of `lock.classes`.
-    classes: Vec<u8>,
+    pub classes: Vec<u8>,
     /// During a load, in which the server sets each name to what was said of it, or to the default: what it has set the
     /// old name of `max-place-ttl` to.
     old_place_ttl: Option<u64>,
@@ -218,7 +218,7 @@ fn each(settings: &Settings) -> impl Iterator<Item = (String, String)> {
 /// ([`Note::SettingsChanged`](super::inbox::Note)): if one is refused, it sets the others back.
 static SETTINGS: Mutex<Settings> = Mutex::new(Settings::DEFAULT);
 
-fn settings() -> MutexGuard<'static, Settings> {
+pub fn settings() -> MutexGuard<'static, Settings> {
     SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -232,15 +232,6 @@ impl Module {
         });
         self.replicas.set_wanted(limits.replicas, now);
     }
-}
-
-/// The value of `lock.classes`.
-pub fn classes() -> Vec<u8> {
-    settings().classes.clone()
-}
-
-pub fn set_classes(value: &[u8]) {
-    settings().classes = value.to_vec();
 }
 
 fn signed(number: u64) -> c_longlong {

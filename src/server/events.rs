@@ -9,7 +9,7 @@ use super::ffi::api::{Event, EventFn};
 use super::ffi::{Ctx, OK, RawCtx, RawString, text};
 use super::instance::{self, hear, hear_touched};
 use super::module::{InAChange, Module};
-use super::subscriptions::Events;
+use super::subscriptions::{Events, Kind};
 use super::version::Server;
 use super::{clock, thread};
 use crate::lock::{Db, Locks, NameRef, Reason};
@@ -31,7 +31,7 @@ pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
         (raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, Some(slots_moved), "slots that move");
     let slots = server.moves_slots_silently().then_some(slots);
     for (id, function, what) in always.into_iter().chain(slots) {
-        if !Events::of_server(id, function).ask_for(ctx) {
+        if !Events::of(Kind::Server(id, function)).ask_for(ctx) {
             return Err(what);
         }
     }

@@ -22,10 +22,6 @@ static INSTANCE: Instance = Instance(RefCell::new(None));
 /// How many calls the server has still to make because of notes that other threads have left.
 static CALLS_AHEAD: AtomicU32 = AtomicU32::new(0);
 
-/// Something of ours is running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InUse;
-
 /// Does something with the module, if it is loaded, and if this is the server's own thread.
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
     if !thread::is_own() {
@@ -93,21 +89,21 @@ pub fn is_called_for() -> bool {
     CALLS_AHEAD.load(Ordering::Relaxed) > 0
 }
 
-/// The module is loaded.
-pub fn install(module: Module) -> Result<(), InUse> {
+/// The module is loaded, unless one is running.
+pub fn install(module: Module) -> Option<()> {
     remove()?;
-    *INSTANCE.0.try_borrow_mut().map_err(|_| InUse)? = Some(module);
-    Ok(())
+    *INSTANCE.0.try_borrow_mut().ok()? = Some(module);
+    Some(())
 }
 
 /// The module is unloaded, unless anything of ours is running: another module may unload this one from
 /// within a call that we have made.
-pub fn remove() -> Result<(), InUse> {
+pub fn remove() -> Option<()> {
     if !thread::is_own() {
-        return Err(InUse);
+        return None;
     }
     // It goes when the borrow has ended, because the server may call us back meanwhile.
-    let module = INSTANCE.0.try_borrow_mut().map_err(|_| InUse)?.take();
+    let module = INSTANCE.0.try_borrow_mut().ok()?.take();
     drop(module);
-    Ok(())
+    Some(())
 }

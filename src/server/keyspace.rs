@@ -130,8 +130,10 @@ impl<'a> ServerKeys<'a> {
 
     #[inline]
     fn leave_notes(&mut self) {
-        if !self.again.is_empty() {
-            leave_notes(std::mem::take(&mut self.again));
+        for Name { db, key, .. } in std::mem::take(&mut self.again) {
+            let key: Box<[u8]> = Box::from(&*key);
+            let look = move |module: &Module, now| module.look_again(db, &key, now);
+            inbox::leave("a key's event", Box::new(look));
         }
     }
 
@@ -173,9 +175,7 @@ impl<'a> ServerKeys<'a> {
     /// A hold has been written over what had expired, so the key need not be looked at again.
     #[inline]
     fn note_held_anew(&mut self, name: NameRef<'_>) {
-        if !self.again.is_empty() {
-            self.again.retain(|again| again.borrow() != name);
-        }
+        self.again.retain(|again| again.borrow() != name);
     }
 
     #[inline]
@@ -562,7 +562,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // A waiter that is not blocked as yet is still in its own command.
-        let asker = self.module.waiting.get(ticket, |client| client.asker.clone())??;
+        let asker = self.module.waiting.get(ticket, |client| Rc::clone(&client.asker))?;
         self.module.rights.denial(&asker, self.said, names).map(Rc::from)
     }
 
@@ -571,8 +571,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn is_denied(&mut self, asker: &Asker, names: &[Name]) -> bool {
-        // A call by another module has no user, and is not asked about.
-        !asker.user.is_empty() && self.module.rights.denial(asker, self.said, names).is_some()
+        self.module.rights.denial(asker, self.said, names).is_some()
     }
 
     fn replicas(&mut self, now: Now) -> usize {
@@ -593,15 +592,6 @@ impl Keyspace for ServerKeys<'_> {
             && (!self.module.cluster.is_on()
                 || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
-    }
-}
-
-#[cold]
-fn leave_notes(names: Vec<Name>) {
-    for Name { db, key, .. } in names {
-        let key: Box<[u8]> = Box::from(&*key);
-        let look = move |module: &Module, now| module.look_again(db, &key, now);
-        inbox::leave("a key's event", Box::new(look));
     }
 }
 

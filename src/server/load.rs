@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use super::command::{Registrar, describe};
+use super::command::describe;
 use super::ffi::{
     API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
-    Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, call, context, shield,
+    Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, call, call::Part, context,
+    shield,
 };
-use super::instance::InUse;
 use super::jobs::Jobs;
 use super::module::Module;
 use super::subscriptions::Subscriptions;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 #[unsafe(no_mangle)]
 pub extern "C" fn RedisModule_OnUnload() -> c_int {
     let remove = || {
-        if is_called_for() || is_named_by_rules() || instance::remove().is_err() {
+        if is_called_for() || is_named_by_rules() || instance::remove().is_none() {
             return ERR;
         }
         let chosen = config::chosen();
@@ -97,7 +97,7 @@ pub extern "C" fn RedisModule_OnUnload() -> c_int {
 fn is_called_for() -> bool {
     let by_module = |module: &Module| {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
-        module.jobs.is_owed.get() || !is_idle || !module.waiting.is_empty()
+        module.jobs.is_owed.get() || !is_idle || module.waiting.len() > 0
     };
     instance::is_called_for() || instance::with(by_module).unwrap_or(true)
 }
@@ -110,7 +110,7 @@ fn is_named_by_rules() -> bool {
             return None;
         }
         let users = call::ask(module.own(), c"ACL", c"LIST")?;
-        let rules = users.texts_at(&[]).find(|rules| name_our_commands(rules))?;
+        let rules = users.whole().items().map(Part::text).find(|rules| name_our_commands(rules))?;
         rules.split(|&byte| byte == b' ').nth(1).map(shown)
     };
     let Some(user) = instance::with(by_module).flatten() else {
@@ -147,7 +147,7 @@ fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), String> {
         (Some(events::client_changed), Some(turns::turned)),
     );
     let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), subscriptions);
-    instance::install(module).map_err(|InUse| "it is already loaded and running".into())
+    instance::install(module).ok_or_else(|| "it is already loaded and running".into())
 }
 
 fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
@@ -171,7 +171,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     }
     install(ctx, server)?;
     describe::add_acl_category(ctx, NAME);
-    crate::add_commands(&Registrar(ctx))?;
+    crate::add_commands(ctx)?;
     if !info::offer(ctx) {
         return Err("the server rejected its INFO section".into());
     }
@@ -192,7 +192,7 @@ fn set_up(ctx: Ctx<'_>, words: &[Lent<'_>]) -> Result<(), String> {
     }
     if let Some(written) = files::last_written(ctx) {
         let now = clock::now();
-        _ = instance::with(|module| module.change(|locks| locks.begin_after(written, now)));
+        _ = instance::with(|module| module.change(|locks| locks.clock.begin_after(written, now)));
     }
     events::subscribe(ctx, server)
         .map_err(|what| format!("the server rejected its subscription to {what}"))

@@ -41,4 +41,5 @@ mod version;
 mod wait;
 mod waiting_name;
 
-pub use command::Registrar;
+pub use command::add;
+pub use ffi::Ctx;

@@ -5,7 +5,8 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null;
 
 use super::authority::Authority;
-use super::ffi::{Ctx, RawString, Text, api, call};
+use super::ffi::call::{self, Part};
+use super::ffi::{Ctx, RawString, Text, api};
 use crate::lock::Db;
 
 /// An event that is to be announced when the core is through.
@@ -34,7 +35,8 @@ impl Listeners {
     pub fn of(ctx: Ctx<'_>) -> Self {
         let modules = call::ask(ctx, c"MODULE", c"LIST").map_or(1, |list| {
             // Each module is a list of names and values, of which the first is its name.
-            let texts: Vec<&[u8]> = list.texts_of_lists().collect();
+            let texts: Vec<&[u8]> =
+                list.whole().items().flat_map(Part::items).map(Part::text).collect();
             texts.windows(2).filter(|pair| matches!(pair, [b"name", name] if listens(name))).count()
         });
         Self { modules: Cell::new(modules), announcing: Cell::new((null(), null())) }

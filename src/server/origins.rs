@@ -27,9 +27,11 @@ impl Origins {
         let Some(info) = call::command_info(ctx, name) else {
             return true;
         };
-        let mut flags = info.texts_at(&[0, 2]).peekable();
-        let exists = flags.peek().is_some();
-        let is_modules = flags.any(|flag| flag == b"module");
+        let described = info.whole().items().next();
+        let flags = described.and_then(|info| info.items().nth(2));
+        let exists = flags.is_some();
+        let is_modules =
+            flags.is_some_and(|list| list.items().any(|flag| flag.text() == b"module"));
         if exists && self.0.borrow().len() < MOST_NAMES {
             self.0.borrow_mut().insert(key, is_modules);
         }

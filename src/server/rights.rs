@@ -76,9 +76,8 @@ pub struct Rights {
     macquire: Text<'static>,
     /// The command that publishes: in a cluster to the shard that has the channel's slot.
     publish: Text<'static>,
-    /// An owner and a ttl: whatever they are, no right depends on them.
-    owner: Text<'static>,
-    ttl: Text<'static>,
+    /// An owner, and a ttl: whatever they are, no right depends on them.
+    any: Text<'static>,
     /// The user that has asked for locks last. Mostly it is the next to ask too, and need not be remembered
     /// twice.
     last_asker: RefCell<Option<Rc<Asker>>>,
@@ -92,8 +91,7 @@ impl Rights {
             acquire: Text::new(b"lock.acquire"),
             macquire: Text::new(b"lock.macquire"),
             publish: Text::new(if in_cluster { b"spublish" } else { b"publish" }),
-            owner: Text::new(b"*"),
-            ttl: Text::new(b"1"),
+            any: Text::new(b"1"),
             last_asker: RefCell::default(),
             last_user: RefCell::new(Text::new(b"default")),
         }
@@ -102,11 +100,8 @@ impl Rights {
     /// The user that asks for locks by this command, in this context. A call by another module may have none: its
     /// name is empty.
     pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<Asker> {
-        let user = call::user_name(ctx);
-        self.asker_named(user.as_ref().map_or(&[], Text::bytes), command)
-    }
-
-    pub fn asker_named(&self, user: &[u8], command: AskedBy) -> Rc<Asker> {
+        let name = call::user_name(ctx);
+        let user = name.as_ref().map_or(&[][..], Text::bytes);
         let mut last = self.last_asker.borrow_mut();
         drop(last.take_if(|last| last.command != command || *last.user != *user));
         let asker = last.get_or_insert_with(|| Rc::new(Asker { user: user.into(), command }));
@@ -116,6 +111,10 @@ impl Rights {
     /// Checks again what the server checked when the command of this user came, which waits for these locks. If the
     /// user must not issue it any more, this is what the server says then.
     pub fn denial(&self, asker: &Asker, said: Said<'_>, names: &[Name]) -> Option<String> {
+        // A call by another module has no user, and is not asked about.
+        if asker.user.is_empty() {
+            return None;
+        }
         let mut name = self.last_user.borrow_mut();
         if name.bytes() != &*asker.user {
             *name = Text::new(&asker.user);
@@ -134,12 +133,12 @@ impl Rights {
         let allowed = unsafe {
             if let (AskedBy::Acquire, [name]) = (asker.command, names) {
                 let key = key(name);
-                user.may_say(&mut [command, &key, &self.owner, &self.ttl].map(Text::raw), db)
+                user.may_say(&mut [command, &key, &self.any, &self.any].map(Text::raw), db)
             } else {
                 let count = Text::new(names.len().to_string().as_bytes());
                 let keys: Vec<Text<'_>> = names.iter().map(key).collect();
                 let words = [command, &count].into_iter().chain(&keys);
-                let words = words.chain([&self.owner, &self.ttl]).map(Text::raw);
+                let words = words.chain([&self.any, &self.any]).map(Text::raw);
                 user.may_say(&mut words.collect::<Vec<_>>(), db)
             }
         };

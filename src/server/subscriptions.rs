@@ -46,10 +46,10 @@ impl Subscriptions {
         (clients, turns): (EventFn, EventFn),
     ) -> Self {
         Self {
-            keys: Events::of_keys(COMING_AND_GOING, keys),
-            values: Events::of_keys(NEW_VALUES, values),
-            clients: Events::of_server(raw::REDISMODULE_EVENT_CLIENT_CHANGE, clients),
-            turns: Events::of_server(raw::REDISMODULE_EVENT_EVENTLOOP, turns),
+            keys: Events::of(Kind::Keys(COMING_AND_GOING, keys)),
+            values: Events::of(Kind::Keys(NEW_VALUES, values)),
+            clients: Events::of(Kind::Server(raw::REDISMODULE_EVENT_CLIENT_CHANGE, clients)),
+            turns: Events::of(Kind::Server(raw::REDISMODULE_EVENT_EVENTLOOP, turns)),
             in_vain: Cell::default(),
         }
     }
@@ -77,18 +77,14 @@ pub struct Events {
 }
 
 /// What they are about, and what the server calls for each.
-enum Kind {
+pub enum Kind {
     Keys(c_int, NotificationFn),
     Server(u64, EventFn),
 }
 
 impl Events {
-    fn of_keys(classes: c_int, function: NotificationFn) -> Self {
-        Self { kind: Kind::Keys(classes, function), are_heard: Cell::default() }
-    }
-
-    pub fn of_server(id: u64, function: EventFn) -> Self {
-        Self { kind: Kind::Server(id, function), are_heard: Cell::default() }
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, are_heard: Cell::default() }
     }
 
     /// From now on the server tells us of them; false if it won't.

@@ -176,6 +176,6 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        !self.waiting.is_empty() || self.read(|locks| locks.waiting.waits.leased_places()) != Ok(0)
+        self.waiting.len() > 0 || self.read(|locks| locks.waiting.waits.leased_places()) != Ok(0)
     }
 }

@@ -10,21 +10,15 @@ use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
 
 use super::blocked::BlockedClient;
-use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, call, reply, shield};
+use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, reply, shield};
 use super::instance;
 use super::module::Module;
-use crate::lock::{AskedBy, Locks, Ticket, WaitOutcome};
-use crate::protocol::Reply;
+use crate::lock::{Locks, Ticket, WaitOutcome};
+use crate::protocol::{Reply, Wait};
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
-pub fn block(
-    module: &Module,
-    ctx: Ctx<'_>,
-    key: &[u8],
-    ticket: Ticket,
-    command: AskedBy,
-    in_words: fn(WaitOutcome<'_>) -> Reply,
-) -> bool {
+pub fn block(module: &Module, ctx: Ctx<'_>, wait: &Wait<'_>) -> bool {
+    let &Wait { ticket, key, command, in_words } = wait;
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
@@ -50,8 +44,7 @@ pub fn block(
     if handle.is_null() {
         return false;
     }
-    let user = call::user_name(ctx);
-    let asker = user.map(|user| module.rights.asker_named(user.bytes(), command));
+    let asker = module.rights.asker(ctx, command);
     let (client, dismissed) = (ctx.client(), Cell::default());
     let waiting = BlockedClient { handle, client, asker, in_words, dismissed };
     // SAFETY: the handle is good until `end`, by which the client is removed.

@@ -61,10 +61,12 @@ impl<'l> Acquire<'l, '_> {
             let part = self.part(name)?;
             return self.take_or_wait([part]);
         }
+        // From the last to the first: that is written first, and its key is still open then.
         let mut parts = Vec::with_capacity(names.len());
-        for &name in names {
+        for &name in names.iter().rev() {
             parts.push(self.part(name)?);
         }
+        parts.reverse();
         self.take_or_wait(parts)
     }
 

@@ -9,7 +9,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::log::entry::Reason;
 use crate::lock::waiting::place::end::Ending;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
+use crate::lock::words::{Ahead, Db, Limits, Name, NameRef, Now, Slot, Slots};
 
 impl Locks {
     /// Another client has changed this key, which is still there. Its holds end by the wall clock from now
@@ -62,19 +62,12 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
-    /// This server's files were last written at this time, by the wall clock: fencing tokens begin above it.
-    pub fn begin_after(&mut self, written: Ms, now: Now) {
-        self.clock.begin_after(written, now);
-    }
-
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>], now: Now) {
-        let slots = Rc::new(Slots::of(ranges));
+        let slots: Rc<Slots> = Rc::new(ranges.iter().cloned().flatten().collect());
         self.holds.slots_left(&slots, now);
+        slots.iter().for_each(|&slot| self.clock.slot_may_have_left(slot));
         self.waiting.end_places(Ending::InSlots(slots));
-        for slot in ranges.iter().cloned().flatten() {
-            self.clock.slot_may_have_left(slot);
-        }
     }
 
     pub fn set_limits(&mut self, limits: Limits, now: Now) {

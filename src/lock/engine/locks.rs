@@ -17,7 +17,7 @@ use crate::lock::words::{Db, Limits, Ms, NameRef, Now, Secret};
 pub struct Locks {
     pub(in crate::lock) holds: Holds,
     pub waiting: Waiting,
-    pub(in crate::lock) clock: FencingClock,
+    pub clock: FencingClock,
     /// Until when writing is put off, because the server has refused it.
     pub(in crate::lock) put_off: Option<Ms>,
     pub(in crate::lock) limits: Limits,

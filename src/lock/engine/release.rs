@@ -85,8 +85,9 @@ impl Release<'_, '_> {
             self.locks.meet(self.turn, name);
         }
         self.locks.outcomes().withdraw(self.turn, names, self.owner, &mut in_time);
-        if let Some(&name) =
-            names.iter().find(|&&name| self.locks.holds.is_no_lock(self.turn, name))
+        // From the last to the first: that is released first, and its key is still open then.
+        let mut names_back = names.iter().rev();
+        if let Some(&name) = names_back.find(|&&name| self.locks.holds.is_no_lock(self.turn, name))
         {
             return self.release_after(name, true).map(usize::from);
         }

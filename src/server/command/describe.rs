@@ -18,57 +18,12 @@ static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfo
 
 /// Describes a command that has been created. The server copies what it gets.
 pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
-    // SAFETY: the context lives.
-    let command = unsafe { api::get_command(ctx.raw(), spec.name.as_ptr()) };
-    // SAFETY: the command is there.
-    !command.is_null() && unsafe { tell_info(command, spec) && tell_acl_categories(command, spec) }
-}
-
-/// The categories that the server gives its own commands of such flags. Before 7.2 a module's
-/// command can be in none.
-///
-/// # Safety
-/// The command must be there, and ours.
-unsafe fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
-    let flags = spec.flags.to_str().unwrap_or_default();
-    let has = |flag| flags.split(' ').any(|word| word == flag);
-    // SAFETY: the server wrote the address once, and it is copied.
-    let has_own = unsafe { raw::RedisModule_AddACLCategory }.is_some();
-    let categories = [
-        (has("write"), "write"),
-        (has("readonly"), "read"),
-        (has("fast"), "fast"),
-        (!has("fast"), "slow"),
-        (has("blocking"), "blocking"),
-        (has("admin"), "admin dangerous"),
-        (has_own, "lock"),
-    ];
-    let named: Vec<&str> =
-        (categories.iter()).filter_map(|&(applies, name)| applies.then_some(name)).collect();
-    let named = CString::new(named.join(" ")).unwrap_or_default();
-    // SAFETY: the command is ours, the text ends where it should, and the server wrote the address
-    // once.
-    unsafe {
-        raw::RedisModule_SetCommandACLCategories
-            .is_none_or(|set| set(command, named.as_ptr()) == OK)
-    }
-}
-
-/// Adds the category of all these commands, where a module may have one. It outlives the module: when that is
-/// loaded again the server refuses to add it, and has it still. Should it not have it, it refuses the commands.
-pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
-    // SAFETY: the context lives, the text ends where it should, and the server wrote the address
-    // once.
-    unsafe {
-        if let Some(add) = raw::RedisModule_AddACLCategory {
-            add(ctx.raw(), name.as_ptr());
-        }
-    }
-}
-
-/// # Safety
-/// The command must be there, and ours.
-unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
+    // SAFETY: the context lives, and the server wrote the address once, which is copied.
+    let (command, has_own_category) = unsafe {
+        let command = api::get_command(ctx.raw(), spec.name.as_ptr());
+        let add = raw::RedisModule_AddACLCategory;
+        (command, add.is_some())
+    };
     // A list that ends with an entry of nothing, and has no other where there are no keys.
     let mut key_specs = key_specs(spec);
     let mut inside = Vec::new();
@@ -84,9 +39,46 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
         key_specs: key_specs.as_mut_ptr(),
         args: arguments.as_mut_ptr(),
     };
-    // SAFETY: everything that the description points to is there, and both lists end with an entry
-    // of nothing, as the server expects.
-    unsafe { api::set_command_info(command, &raw const info) == OK }
+    let categories = acl_categories(spec, has_own_category);
+    // SAFETY: the command is ours if it is there. Everything that the description points to is there, both lists end
+    // with an entry of nothing, as the server expects, and the text where it should. Before 7.2 a module's command
+    // can be in no category.
+    !command.is_null()
+        && unsafe {
+            api::set_command_info(command, &raw const info) == OK
+                && raw::RedisModule_SetCommandACLCategories
+                    .is_none_or(|set| set(command, categories.as_ptr()) == OK)
+        }
+}
+
+/// The categories that the server gives its own commands of such flags.
+fn acl_categories(spec: &Spec, has_own: bool) -> CString {
+    let flags = spec.flags.to_str().unwrap_or_default();
+    let has = |flag| flags.split(' ').any(|word| word == flag);
+    let categories = [
+        (has("write"), "write"),
+        (has("readonly"), "read"),
+        (has("fast"), "fast"),
+        (!has("fast"), "slow"),
+        (has("blocking"), "blocking"),
+        (has("admin"), "admin dangerous"),
+        (has_own, "lock"),
+    ];
+    let named: Vec<&str> =
+        (categories.iter()).filter_map(|&(applies, name)| applies.then_some(name)).collect();
+    CString::new(named.join(" ")).unwrap_or_default()
+}
+
+/// Adds the category of all these commands, where a module may have one. It outlives the module: when that is
+/// loaded again the server refuses to add it, and has it still. Should it not have it, it refuses the commands.
+pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
+    // SAFETY: the context lives, the text ends where it should, and the server wrote the address
+    // once.
+    unsafe {
+        if let Some(add) = raw::RedisModule_AddACLCategory {
+            add(ctx.raw(), name.as_ptr());
+        }
+    }
 }
 
 /// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which

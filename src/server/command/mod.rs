@@ -8,9 +8,10 @@ pub mod scan;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
-use crate::lock::{AskedBy, NameRef, Notify, Turn, slot};
+use crate::lock::{AskedBy, NameRef, Notify, Now, Turn, slot};
 use crate::protocol::{
-    Access, Args, Call, Caller, Command, Connection, Fault, KeyPositions, Outcome, Spec, counted,
+    Access, Args, Call, Caller, Command, Connection, Fault, KeyPositions, Outcome, Reply, Spec,
+    Wait, counted,
 };
 use crate::server::authority::Authority;
 use crate::server::ffi::{
@@ -30,35 +31,22 @@ const FEW: usize = 8;
 /// from 8.1 on one that has a subscription (in RESP3), or that monitors.
 const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that has subscriptions or monitors: use another connection";
 
-/// Takes the commands of a module that is being loaded.
-pub struct Registrar<'a>(pub(in crate::server) Ctx<'a>);
-
-impl Registrar<'_> {
-    /// Adds a command; on failure, why the module can't be loaded.
-    pub fn add<C: Command>(&self) -> Result<(), String> {
-        let (first, last, step) = match C::SPEC.keys() {
-            KeyPositions::First => (1, 1, 1),
-            // The first alone: the server routes by it, and does not ask us for the others.
-            KeyPositions::Counted => (2, 2, 1),
-            KeyPositions::None => (0, 0, 0),
-        };
-        // SAFETY: the context lives, and the texts are static.
-        let created = unsafe {
-            api::create_command(
-                self.0.raw(),
-                C::SPEC.name.as_ptr(),
-                Some(entry::<C>),
-                C::SPEC.flags.as_ptr(),
-                first,
-                last,
-                step,
-            )
-        };
-        if created != OK || !describe::describe(self.0, &C::SPEC) {
-            return Err(format!("the server does not accept the command {}", C::SPEC.name()));
-        }
-        Ok(())
+/// Adds a command of a module that is being loaded; on failure, why that can't be loaded.
+pub fn add<C: Command>(ctx: Ctx<'_>) -> Result<(), String> {
+    let (first, last, step) = match C::SPEC.keys() {
+        KeyPositions::First => (1, 1, 1),
+        // The first alone: the server routes by it, and does not ask us for the others.
+        KeyPositions::Counted => (2, 2, 1),
+        KeyPositions::None => (0, 0, 0),
+    };
+    let (name, flags) = (C::SPEC.name.as_ptr(), C::SPEC.flags.as_ptr());
+    // SAFETY: the context lives, and the texts are static.
+    let created =
+        unsafe { api::create_command(ctx.raw(), name, Some(entry::<C>), flags, first, last, step) };
+    if created != OK || !describe::describe(ctx, &C::SPEC) {
+        return Err(format!("the server does not accept the command {}", C::SPEC.name()));
     }
+    Ok(())
 }
 
 /// Where the server enters a command.
@@ -82,14 +70,7 @@ unsafe extern "C" fn entry<C: Command>(
 }
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
-    let spec = &C::SPEC;
-    let (arity, count) = (const { C::SPEC.arity() }, i32::try_from(argv.len()).unwrap_or(i32::MAX));
-    if count < arity.saturating_abs() || (arity > 0 && count > arity) {
-        // SAFETY: the context lives.
-        unsafe { api::wrong_arity(ctx.raw()) };
-        return;
-    }
-    let authority = match spec.access {
+    let authority = match C::SPEC.access {
         Access::Read => Authority::Reader,
         Access::Oversee => Authority::Admin,
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
@@ -156,61 +137,57 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
-    let is_refused = keys.refused;
     keys.close();
-    if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
-        module.finish(&mut keys, now);
-        return reply::send_error(
-            ctx,
-            "TRYAGAIN the server does not accept writes to this key now",
-        );
-    }
-    match outcome {
-        Ok(Outcome::Reply(reply)) => {
-            module.announce(&mut keys);
-            // Servers send first what was written last: so a client that waits for the lock has it before
-            // the caller hears that it has let go.
-            reply::send(ctx, reply);
-            // A client expects one reply: what fails from now on brings no other.
-            if module.has_to_wake() {
-                shield("waking", instance::recover, || module.wake(now));
-            }
+    let reply = match outcome {
+        // The server must not be asked to wake a client inside the command that blocks it, so that
+        // comes last.
+        Ok(Outcome::Wait(wait)) => {
+            module.finish(&mut keys, now);
+            return block(module, ctx, &wait, now);
         }
+        _ if keys.refused => Reply::Error(Cow::Borrowed(
+            "TRYAGAIN the server does not accept writes to this key now",
+        )),
         Ok(Outcome::Scan { words, all }) => {
             module.finish(&mut keys, now);
-            scan::run(module, ctx, &words, all);
+            return scan::run(module, ctx, &words, all);
         }
         Ok(Outcome::Run) => {
             module.finish(&mut keys, now);
-            guard::run(module, ctx, said.strings.get(INNER..).unwrap_or_default());
+            return guard::run(module, ctx, said.strings.get(INNER..).unwrap_or_default());
         }
-        // The server must not be asked to wake a client inside the command that blocks it, so that
-        // comes last.
-        Ok(Outcome::Wait { ticket, key, command, in_words }) => {
-            module.finish(&mut keys, now);
-            let is_blocked = wait::block(module, ctx, key, ticket, command, in_words);
-            let waits = module.change(|locks| {
-                if is_blocked {
-                    // Others have heard of our changes, and what they did then may have decided this request.
-                    !locks.outcomes().reply_again(ticket)
-                } else {
-                    locks.outcomes().cannot_wait(ticket);
-                    false
-                }
-            });
-            if !is_blocked || waits.is_err() {
-                // Not as if its time were up: a loop that retries at once would spin.
-                reply::send_error(ctx, CANNOT_WAIT);
-            }
-            // When its time is up the timer knows already.
-            if waits != Ok(true) {
-                module.set_timer(now);
-            }
+        Ok(Outcome::Reply(reply)) => reply,
+        Err(fault) => fault.into(),
+    };
+    module.announce(&mut keys);
+    // Servers send first what was written last: so a client that waits for the lock has it before
+    // the caller hears that it has let go.
+    reply::send(ctx, reply);
+    // A client expects one reply: what fails from now on brings no other.
+    if module.has_to_wake() {
+        shield("waking", instance::recover, || module.wake(now));
+    }
+}
+
+/// Blocks the client of a command that has come to wait.
+fn block(module: &Module, ctx: Ctx<'_>, wait: &Wait<'_>, now: Now) {
+    let is_blocked = wait::block(module, ctx, wait);
+    let waits = module.change(|locks| {
+        if is_blocked {
+            // Others have heard of our changes, and what they did then may have decided this request.
+            !locks.outcomes().reply_again(wait.ticket)
+        } else {
+            locks.outcomes().cannot_wait(wait.ticket);
+            false
         }
-        Err(fault) => {
-            module.finish(&mut keys, now);
-            reply::send_error(ctx, &fault.to_string());
-        }
+    });
+    if !is_blocked || waits.is_err() {
+        // Not as if its time were up: a loop that retries at once would spin.
+        reply::send_error(ctx, CANNOT_WAIT);
+    }
+    // When its time is up the timer knows already.
+    if waits != Ok(true) {
+        module.set_timer(now);
     }
 }
 

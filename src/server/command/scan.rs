@@ -6,7 +6,8 @@ use crate::lock::Turn;
 use crate::protocol::Reply;
 use crate::server::authority::Authority;
 use crate::server::clock;
-use crate::server::ffi::{Ctx, Said, call, reply};
+use crate::server::ffi::call::{self, Part};
+use crate::server::ffi::{Ctx, Said, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
 
@@ -21,7 +22,9 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let (db, now) = (ctx.db(), clock::now());
     let mut keys = ServerKeys::new(module, ctx, Authority::Scan, Said::default());
     let mut locks = Vec::new();
-    for key in found.texts_at(&[1]) {
+    let mut parts = found.whole().items();
+    let cursor = Reply::Bytes(Rc::from(parts.next().map_or(&[][..], Part::text)));
+    for key in parts.next().into_iter().flat_map(Part::items).map(Part::text) {
         let turn = &mut Turn::new(&mut keys, now);
         let listed = module.change(|locks| {
             let name = locks.name(db, key);
@@ -31,7 +34,6 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }
-    let cursor = Reply::Bytes(Rc::from(found.text_at(0)));
     keys.close();
     module.finish(&mut keys, now);
     reply::send(ctx, Reply::List(vec![cursor, Reply::List(locks)]));

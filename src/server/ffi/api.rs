@@ -151,7 +151,6 @@ api! {
     unlink_key = RedisModule_UnlinkKey(key: *mut RawKey) -> c_int, or ERR;
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
-    wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
     acl_check_channel_permissions = RedisModule_ACLCheckChannelPermissions(user: *mut User, channel: *mut RawString, flags: c_int) -> c_int, or ERR;
     acl_check_command_permissions = RedisModule_ACLCheckCommandPermissions(user: *mut User, argv: *mut *mut RawString, argc: c_int) -> c_int, or ERR;
     acl_check_key_permissions = RedisModule_ACLCheckKeyPermissions(user: *mut User, key: *mut RawString, flags: c_int) -> c_int, or ERR;

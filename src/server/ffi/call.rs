@@ -51,7 +51,7 @@ pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
 pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the context lives, and the format asks for two texts.
     let reply = unsafe { run!(ctx, c"CONFIG", c"cc", c"GET".as_ptr(), name.as_ptr()) };
-    reply.map(|reply| reply.text_at(1).to_vec())
+    Some(reply?.whole().items().nth(1)?.text().to_vec())
 }
 
 /// The server would not accept a client's write.
@@ -157,29 +157,13 @@ impl ServerReply {
         unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
     }
 
-    fn part(&self) -> Part<'_> {
+    pub fn whole(&self) -> Part<'_> {
         Part { raw: self.0, life: PhantomData }
     }
 
     /// The bytes of a text.
     pub fn text(&self) -> &[u8] {
-        self.part().text()
-    }
-
-    /// The text at this place in a list.
-    pub fn text_at(&self, place: usize) -> &[u8] {
-        self.part().items().nth(place).map_or(&[], Part::text)
-    }
-
-    /// The texts of the list at this place in it: at each of these in the list before.
-    pub fn texts_at(&self, places: &'static [usize]) -> impl Iterator<Item = &[u8]> {
-        let list = places.iter().try_fold(self.part(), |list, &place| list.items().nth(place));
-        list.into_iter().flat_map(Part::items).map(Part::text)
-    }
-
-    /// The texts of the lists in a list.
-    pub fn texts_of_lists(&self) -> impl Iterator<Item = &[u8]> {
-        self.part().items().flat_map(Part::items).map(Part::text)
+        self.whole().text()
     }
 }
 
@@ -192,13 +176,14 @@ impl Drop for ServerReply {
 
 /// A reply, or what stands at some place in it; gone when the reply is.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+pub struct Part<'a> {
     raw: *mut CallReply,
     life: PhantomData<&'a ServerReply>,
 }
 
 impl<'a> Part<'a> {
-    fn text(self) -> &'a [u8] {
+    /// The bytes of a text.
+    pub fn text(self) -> &'a [u8] {
         let mut len = 0;
         // SAFETY: the reply lives; the server says null for anything but a text, and else how long
         // it is.
@@ -208,7 +193,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn items(self) -> impl Iterator<Item = Part<'a>> {
+    /// What stands in a list.
+    pub fn items(self) -> impl Iterator<Item = Part<'a>> {
         (0_usize..)
             // SAFETY: the reply lives; the server says null past the end of a list, and for anything
             // but a list.

@@ -38,22 +38,18 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// A string of the server's: one that it has lent to us, or one of our own.
-#[derive(Clone)]
-pub enum Text<'a> {
-    Lent(Lent<'a>),
-    Own(OwnText),
+/// A string of the server's: one that it has lent to us, or one that we have made or were given, and free. The server
+/// counts how many have it.
+pub struct Text<'a> {
+    string: Lent<'a>,
+    is_own: bool,
 }
-
-/// A string that we have made or were given, and free. The server counts how many have it.
-pub struct OwnText(*mut RawString);
 
 impl Text<'static> {
     /// A new string.
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are there, so many of them; no context means that the server does not free it by itself.
-        let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
-        Self::Own(OwnText(raw))
+        unsafe { Self::given(api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len())) }
     }
 
     /// A string that the server has given to us.
@@ -61,41 +57,41 @@ impl Text<'static> {
     /// # Safety
     /// It must be ours alone to free.
     pub unsafe fn given(raw: *mut RawString) -> Self {
-        Self::Own(OwnText(raw))
+        Self { string: Lent { raw, life: PhantomData }, is_own: true }
     }
 }
 
 impl Text<'_> {
     /// Is it one of the caller's own words?
     pub fn is_lent(&self) -> bool {
-        matches!(self, Self::Lent(_))
+        !self.is_own
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: it lives as long as we have it, and strings don't change.
-        unsafe { bytes(self.raw()) }
+        self.string.bytes()
     }
 
     pub fn raw(&self) -> *mut RawString {
-        match self {
-            Self::Lent(lent) => lent.raw,
-            Self::Own(own) => own.0,
-        }
+        self.string.raw
     }
 }
 
-impl Clone for OwnText {
+impl Clone for Text<'_> {
     fn clone(&self) -> Self {
-        // SAFETY: it lives, because we have it; no context means that the server does not give it back for us.
-        unsafe { api::retain_string(null_mut(), self.0) };
-        Self(self.0)
+        if self.is_own {
+            // SAFETY: it lives, because we have it; no context means that the server does not give it back for us.
+            unsafe { api::retain_string(null_mut(), self.raw()) };
+        }
+        Self { ..*self }
     }
 }
 
-impl Drop for OwnText {
+impl Drop for Text<'_> {
     fn drop(&mut self) {
-        // SAFETY: we have it, and give back no more than that.
-        unsafe { api::free_string(null_mut(), self.0) }
+        if self.is_own {
+            // SAFETY: we have it, and give back no more than that.
+            unsafe { api::free_string(null_mut(), self.raw()) }
+        }
     }
 }
 
@@ -134,7 +130,7 @@ impl<'a> Said<'a> {
     fn text_of(self, bytes: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Text<'a> {
         let mut words = self.words.iter().zip(self.strings);
         let found = words.find(|(word, _)| is_it(word));
-        found.map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
+        found.map_or_else(|| Text::new(bytes), |(_, &string)| Text { string, is_own: false })
     }
 }
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::lock::holds::ledger::held::Held;
 use crate::lock::holds::ledger::table::Sweep;
 use crate::lock::holds::ledger::ties::Tie;
-use crate::lock::slot::SLOTS;
 use crate::lock::words::{Ms, Now, Slot, Slots};
 
 /// The slots that have left, and how far the removal of their entries has come.
@@ -23,8 +22,7 @@ pub struct LeftSlots {
 impl LeftSlots {
     /// Adds slots that have left now. All sweeps begin again.
     pub fn add(&mut self, slots: &Slots, now: Now) {
-        let slots = (0..SLOTS).filter(|&slot| slots.contains(slot));
-        self.left_at.extend(slots.map(|slot| (slot, now.ms())));
+        self.left_at.extend(slots.iter().map(|&slot| (slot, now.ms())));
         (self.locks, self.tie) = Default::default();
     }
 

@@ -85,7 +85,7 @@ fn every_hold_is_counted() {
         |ledger| _ = ledger.put(name(b"l"), b"a", Hold::Exclusive, entry(4)),
         |ledger| _ = ledger.remove(name(b"k"), b"x"),
         |ledger| _ = ledger.take_those(name(b"k"), |owner, _| owner != b"a"),
-        |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
+        |ledger| leave(ledger, &(0..=16383).collect(), 99),
         |ledger| _ = ledger.put(name(b"k"), b"c", Hold::Exclusive, entry(5)),
         |ledger| _ = ledger.forget(name(b"k"), b"c"),
     ];
@@ -97,7 +97,7 @@ fn every_hold_is_counted() {
     let in_slot = |slot| Entry { slot, ..entry(6) };
     ledger.put(name(b"m"), b"a", Hold::Shared, in_slot(3));
     ledger.put(name(b"m"), b"b", Hold::Shared, in_slot(3));
-    leave(&mut ledger, &Slots::of(&[3..=3]), 99);
+    leave(&mut ledger, &(3..=3).collect(), 99);
     assert_eq!(ledger.sum.holds, 1);
 }
 
@@ -117,7 +117,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         for key in 0..1_000_u64 {
             ledger.put(name(&key.to_le_bytes()), b"a", hold, in_slot(6));
         }
-        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(7_000));
+        ledger.slots_left(&(3..=3).collect(), Now::from_micros(7_000));
         let key = |key: u64| key.to_le_bytes();
         assert!(!knows(&ledger, name(&key(1))) && of(&ledger, name(&key(1)), b"a", hold).is_none());
         assert!(ledger.forget(name(&key(1)), b"a").is_none());
@@ -138,7 +138,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         }
         assert!(stays(&ledger) && portions > 10);
         assert_eq!((ledger.sum.holds, ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
-        ledger.slots_left(&Slots::of(&[3..=3]), Now::from_micros(9_000));
+        ledger.slots_left(&(3..=3).collect(), Now::from_micros(9_000));
         assert!((1..5).all(|number| !knows(&ledger, name(&key(number)))));
     }
 }
@@ -268,11 +268,11 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                     assert_eq!(ledger.forget(name, owner), naive.forget(print, owner));
                 }
                 _ => {
-                    let slots = Slots::of(&[0..=99, 8_000..=8_099]);
+                    let slots = (0..=99).chain(8_000..=8_099).collect();
                     ledger.slots_left(&slots, Now::from_micros(step * 1000));
                     naive.0.retain(|_, (_, entries)| {
                         let mut slots_of = entries.values().map(|entry| entry.slot);
-                        !slots_of.next().is_some_and(|slot| slots.contains(slot))
+                        !slots_of.next().is_some_and(|slot| slots.contains(&slot))
                     });
                 }
             }

@@ -27,7 +27,7 @@ impl Ending {
         match self {
             Self::All => true,
             Self::InSlots(slots) => {
-                waiter.names.first().is_some_and(|name| slots.contains(slot::of(&name.key)))
+                waiter.names.first().is_some_and(|name| slots.contains(&slot::of(&name.key)))
             }
         }
     }
