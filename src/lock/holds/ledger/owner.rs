@@ -23,11 +23,7 @@ const _: () =
 impl Owner {
     #[inline]
     pub fn is(&self, owner: &[u8]) -> bool {
-        match self {
-            Self::Long(bytes) => **bytes == *owner,
-            // To pack the other one costs a third of writing this one out.
-            _ => *self == Self::from(owner),
-        }
+        self.write(&mut [0; 36]) == owner
     }
 
     /// A hash that several owners may have, and that needs no secret: they count as one then. It is made of what is
@@ -47,12 +43,17 @@ impl Owner {
     }
 
     pub fn bytes(&self) -> Box<[u8]> {
-        let text = &mut [0; 36];
+        Box::from(self.write(&mut [0; 36]))
+    }
+
+    /// The bytes of the token, for which there is room in `text`.
+    #[inline]
+    fn write<'t>(&'t self, text: &'t mut [u8; 36]) -> &'t [u8] {
         match self {
-            Self::Uuid(bytes) => bytes.hyphenated().encode_lower(text).as_bytes().into(),
-            Self::Hex(bytes) => bytes.simple().encode_lower(text).as_bytes().into(),
-            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default().into(),
-            Self::Long(bytes) => bytes.clone(),
+            Self::Uuid(bytes) => bytes.hyphenated().encode_lower(text).as_bytes(),
+            Self::Hex(bytes) => bytes.simple().encode_lower(text).as_bytes(),
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
         }
     }
 }
