@@ -195,6 +195,10 @@ def test_an_interrupt_stays_one_whatever_has_become_of_the_lock(client, watcher)
         with Lock(client, "market", timeout=10):
             watcher.command("LOCK.BREAK", "market")
             raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        with (lock := Lock(client, "market", timeout=10)):
+            lock.release()
+            raise KeyboardInterrupt
 
 
 def test_a_guarded_command_that_the_server_does_not_know_says_nothing_of_the_module(client, watcher, caplog):

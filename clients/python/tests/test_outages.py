@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 from conftest import Proxy, close, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock, _core, _server, _tasks
+from redis_lock_module import Lock, _core, _holds, _server, _tasks
 from redis_lock_module._threads import ThreadLink
 from redis_lock_module.asyncio import Lock as AsyncLock
 
@@ -128,7 +128,7 @@ async def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner_in_ta
         with suppress(redis.ConnectionError):
             acquired = await asyncio.wait_for(lock.acquire(token="ann"), 20)
         await asyncio.sleep(0.001)
-    await asyncio.wait_for(asyncio.gather(*(asyncio.all_tasks() - before)), 20)
+    await asyncio.wait(asyncio.all_tasks() - before, timeout=20)
     assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann" and await lock.owned()
     await lock.release()
     await client.aclose()
@@ -165,7 +165,7 @@ def test_a_release_that_failed_goes_on_as_long_as_a_renewal_may_have_been_heard(
     breaks, withdrawn = failing(redis.ConnectionError("it breaks")), []
     monkeypatch.setattr(hold._core, "renew", breaks)
     monkeypatch.setattr(hold._core, "release", breaks)
-    monkeypatch.setattr(hold._core, "withdraw_in_background", lambda _, until: withdrawn.append(until))
+    monkeypatch.setattr(_holds, "Withdrawal", lambda _core, _owner, until: withdrawn.append(until))
     asked = time.monotonic()
     for fails in (lambda: hold.renew(600), hold.release):
         with pytest.raises(redis.ConnectionError):

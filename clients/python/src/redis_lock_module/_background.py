@@ -9,8 +9,6 @@ stays locked, and every thread that needs it hangs. So threads share none here: 
 any time.
 """
 
-from __future__ import annotations
-
 import _thread
 import functools
 import heapq

@@ -1,7 +1,5 @@
 """A lock and a client: what is said for it by the module's commands or without them, and what is withdrawn."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any, Awaitable, Callable, TypeVar, Union
 
@@ -13,7 +11,6 @@ from ._native import Native
 from ._options import Spelling, Words
 from ._plain import Plain
 from ._request import Grant, Request
-from ._withdrawals import Withdrawal
 
 T = TypeVar("T")
 Say = Callable[[Union[Native, Plain]], Awaitable[T]]
@@ -59,7 +56,7 @@ class Core:
                     raise ModuleMissingError(self.spelling.newer, lock_name=self.link.key, version=version) from error
             raise
         finally:
-            server.leave(request)
+            server.waiting.pop(request, None)
 
     async def _version(self, request: Request) -> str:
         """That of the server's module, asked for once; empty if it does not say."""
@@ -69,9 +66,6 @@ class Core:
                 info = await self.link.ask_in_turn(request, lambda: self.link.ask(("INFO", "lock")))
                 server.version = str(info.get("lock_version", ""))
         return server.version
-
-    def withdraw_in_background(self, owner: bytes, until: float, request: Request | None = None) -> Withdrawal:
-        return Withdrawal(self, owner, until, request)
 
     # What is done with a hold: by methods of the same names, where more is said of it
 

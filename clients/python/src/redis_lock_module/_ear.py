@@ -6,7 +6,6 @@ import itertools
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
-from weakref import ReferenceType, ref
 
 from redis.exceptions import ConnectionError, ResponseError
 
@@ -21,8 +20,7 @@ _TICK = 0.5
 
 
 class Ear:
-    def __init__(self, place: object) -> None:
-        self.place = place
+    def __init__(self) -> None:
         self.channel: str | None = None  # while it listens
         self.is_deaf = False  # it may not listen: then one asks more often
         self._work: Any = None
@@ -41,14 +39,16 @@ class Ear:
     def listen(self, link: Link) -> str | None:
         """The channel. None as long as it is not open: it wakes all who wait when it is."""
         if not self.is_deaf and self.channel is None and (self._work is None or self._work.done()):
-            # Nothing here may keep the pool alive.
-            self._work = link.go_on(self._listen(link.line(), ref(link.pool)))
+            line, pool = link.line(), link.pool
+            # Beside the pool, which may be small, or in use, and which it does not keep alive.
+            line.connection = pool.connection_class(**pool.connection_kwargs)
+            self._work = link.go_on(self._listen(line))
         return self.channel
 
-    async def _listen(self, line: Line, pool: ReferenceType[Any]) -> None:
+    async def _listen(self, line: Line) -> None:
         channel = f"redis-lock:{uuid.uuid4().hex}"
         try:
-            await line.open_beside(pool())
+            await line.way.came(line.connection.connect())
             await line.send("SUBSCRIBE", channel)
             if await line.hear(BEAT) is None:
                 raise ConnectionError("no reply")

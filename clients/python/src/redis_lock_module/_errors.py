@@ -1,7 +1,5 @@
 """The errors of this package, and what the server's errors mean for a request."""
 
-from __future__ import annotations
-
 import re
 
 from redis.exceptions import ConnectionError, LockError, MaxConnectionsError, RedisClusterException, ResponseError

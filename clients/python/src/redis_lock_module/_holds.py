@@ -1,11 +1,9 @@
 """What a hold is, whatever kind of code has it: what a task awaits of it, and a thread waits for."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Callable, Generic, Literal, TypeVar, cast
 from weakref import ref
 
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
@@ -17,6 +15,7 @@ from ._options import milliseconds
 from ._request import process
 from ._server import Latest
 from ._state import Life, State
+from ._withdrawals import Withdrawal
 
 logger = logging.getLogger("redis_lock_module")
 
@@ -25,6 +24,8 @@ Event = TypeVar("Event")
 
 class HoldBase(Generic[Event]):
     """One grant of a lock: of one owner, with one fencing token, until it is released or lost."""
+
+    _tell: Callable[[], None]  # it is lost: sets the events, and tells those that wanted to know
 
     def __init__(self, lock: Any, token: bytes, number: int | None, life: Life, latest: Latest | None) -> None:
         self._core: Core = lock._core
@@ -41,16 +42,14 @@ class HoldBase(Generic[Event]):
             self._watch()
 
     def __repr__(self) -> str:
-        state = self._life.state
-        what = "over" if state is State.OVER else "lost" if self._life.is_lost() or self._life.is_past() else "held"
-        return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
+        return f"<{type(self).__name__} of {self.name!r}: {self._life.state.value}, fence {self._number}>"
 
     @property
     def held(self) -> bool:
         """Whether it is held, as far as that is known without asking the server. A hold whose time is over is not: after
         a pause of the process the first look says so."""
         self._look()
-        return self._life.is_held()
+        return self._life.state in (State.HELD, State.RELEASING)
 
     @property
     def fence(self) -> int | None:
@@ -72,13 +71,12 @@ class HoldBase(Generic[Event]):
         """An event, which is set when it is found to be lost. One that is released before is not."""
         if not self._events:
             self._events.append(self._link.new_event())
-        event: Event = self._events[0]
-        self._look()
-        if self._life.is_lost():
-            self._events[0].set()
+        event = self._events[0]
+        if self._look():
+            event.set()
         elif self._alarm == math.inf and self._pid == process.id:
             self._watch()  # one that is not renewed is watched from the first question on
-        return event
+        return cast(Event, event)
 
     # What is lost
 
@@ -101,10 +99,6 @@ class HoldBase(Generic[Event]):
         if not self._life.is_lost() and self._life.lose(why):
             self._unwatch()
             self._tell()
-
-    def _tell(self) -> None:
-        """It is lost: set the events, and tell those that wanted to know."""
-        raise NotImplementedError
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
         if not self._life.is_over():
@@ -135,17 +129,6 @@ class HoldBase(Generic[Event]):
         self._alarm = math.inf  # other calls mean nothing
         if self._timer:
             self._timer.cancel()
-
-    def _act(self) -> None:
-        """It is time."""
-        if self._look():
-            return
-        is_due = self._life.due() <= time.monotonic()
-        if is_due:
-            asked = self._life.renewal_begins()
-        self._watch()  # before the renewal does so, which may end at once
-        if is_due:
-            self._link.go_on(self._renew_in_the_background(asked))
 
     async def _renew_in_the_background(self, asked: float) -> None:
         try:
@@ -212,7 +195,7 @@ class HoldBase(Generic[Event]):
             raise
         except Exception:  # what was not answered may have been heard, too
             life.releases(State.UNSURE)
-            self._core.withdraw_in_background(self._token, life.may_last_until())
+            Withdrawal(self._core, self._token, life.may_last_until())
             raise
         finally:
             self._releaser = None
@@ -302,8 +285,16 @@ class HoldOperations(HoldBase[Event]):
             logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Or a cancellation. It is not turned into an error: code that catches that would go on."""
+    return error is not None and not isinstance(error, Exception)
+
+
 def _ring(me: ref[HoldBase[Any]], at: float) -> None:
-    """Weak: a hold that is dropped, or whose thread ends, is not renewed."""
+    """It is time. Weak: a hold that is dropped, or whose thread ends, is not renewed."""
     hold = me()
-    if hold is not None and hold._alarm == at:
-        hold._act()
+    if hold is None or hold._alarm != at or hold._look():
+        return
+    if hold._life.due() <= time.monotonic():
+        hold._link.go_on(hold._renew_in_the_background(hold._life.renewal_begins()))
+    hold._watch()

@@ -3,15 +3,16 @@ simply waits (`finish` in _background.py runs what never gives way to an event l
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
+from contextlib import suppress
 from typing import Any, Awaitable, Callable, Coroutine, TypeVar
 
 from redis.exceptions import (ConnectionError, MaxConnectionsError, RedisClusterException, RedisError, ResponseError,
                               TimeoutError)
 
-from ._ear import Ear
 from ._errors import NotOwner, is_elsewhere, uses_all_connections
 from ._options import Name, Words
 from ._request import Request
@@ -31,33 +32,27 @@ class Line:
     """A connection that one caller has to itself for a while, and by which nothing is said twice."""
 
     def __init__(self, way: type[Link]) -> None:
-        self._way = way
+        self.way = way
         self.connection: Any = None
         self.is_whole = True  # the next that has it finds it as it was
-
-    async def open_beside(self, pool: Any) -> None:
-        """A connection beside the pool, which may be small, or in use."""
-        if pool is None:
-            raise ConnectionError("there is no pool any more")
-        self.connection = pool.connection_class(**pool.connection_kwargs)
-        await self._way.came(self.connection.connect())
 
     async def say(self, *words: Any, raw: bool = False, waits: float | None = None) -> Any:
         """With the reply, for which the server may wait so long."""
         # A check of its health would be made with the client's own patience.
-        await self._way.came(self.connection.send_command(*words, check_health=waits is None))
+        await self.way.came(self.connection.send_command(*words, check_health=waits is None))
         if waits is not None:
-            return await self._way.read(self.connection, waits)
-        return await self._way.came(self.connection.read_response(disable_decoding=raw))
+            limit = waits + (self.connection.socket_timeout or math.inf)
+            return await self.way.read(self.connection, None if limit == math.inf else limit)
+        return await self.way.came(self.connection.read_response(disable_decoding=raw))
 
     async def send(self, *words: Any) -> None:
-        await self._way.came(self.connection.send_command(*words, check_health=False))
+        await self.way.came(self.connection.send_command(*words, check_health=False))
 
     async def hear(self, seconds: float) -> Any:
-        return await self._way.hear(self.connection, seconds)
+        return await self.way.hear(self.connection, seconds)
 
     async def close(self) -> None:
-        await self._way.came(self.connection.disconnect(**self._way.at_once))
+        await self.way.came(self.connection.disconnect(**self.way.at_once))
 
 
 class Link:
@@ -69,22 +64,19 @@ class Link:
     is_cluster: bool
     may_be_interrupted: bool  # while it waits for a reply; a task may not, and has that done in the background
     at_once: dict[str, Any]  # how to disconnect
-    is_single: Callable[[], bool]  # the client has one connection for all that it says
     node_pool: Callable[[], Awaitable[Any]]  # of the node where the key is
     came: Callable[[Any], Awaitable[Any]]  # what a function of redis-py returns, when it has come
     ask: Callable[[Words], Awaitable[Any]]  # by the client itself, wherever the lock is: for what may be said twice
-    read: Callable[[Any, float], Awaitable[Any]]  # from a connection; for so long, which may be infinite, it is no delay
+    read: Callable[[Any, float | None], Awaitable[Any]]  # from a connection, within so long
     hear: Callable[[Any, float], Awaitable[Any]]  # what the server says by itself; None if that is nothing for so long
     sleep: Callable[[float], Awaitable[None]]
     rest: Callable[[Any, float], Awaitable[None]]  # for so long, or until the bell rings
-    place: Callable[[], object]  # where all this happens: a loop, or None
     me: Callable[[], Any]  # who asks: a thread, or a task
     has_ended: Callable[[Any], bool]  # one of these
     new_event: Callable[[], Any]  # for callers
     new_bell: Callable[[], Any]
     call_at: Callable[..., Any]  # at a time, a function that does not wait
     work: Callable[[Coroutine[Any, Any, Any]], Any]  # is done in the background, from its `start` on; rings when it has ended
-    linger: Callable[[Any], Awaitable[None]]  # as `rest`, for PATIENCE; one that is cancelled again does not go on waiting
 
     def __init__(self, client: Any, key: Name) -> None:
         if not isinstance(client, self.clients):
@@ -102,9 +94,9 @@ class Link:
     def server(self) -> Server:
         return server_of(self.pool)
 
-    def ear(self) -> Ear | None:
-        ear = None if self.is_cluster else self.server.ear(self.place())
-        return None if ear is None or ear.is_deaf else ear
+    def is_single(self) -> bool:
+        """The client has one connection for all that it says."""
+        return bool(getattr(self.client, "single_connection_client", False) or getattr(self.client, "connection", None))
 
     def line(self) -> Line:
         return Line(type(self))
@@ -118,18 +110,16 @@ class Link:
 
     async def talk(self, talk: Callable[[Line], Awaitable[T]]) -> T:
         """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it."""
-        line, is_whole, pool = self.line(), False, await self.node_pool()
+        line, pool = self.line(), await self.node_pool()
         try:
             line.connection = await self.came(pool.get_connection())
-            result = await talk(line)
-            is_whole = line.is_whole
-            return result
-        except (ResponseError, NotOwner):
-            is_whole = line.is_whole
+            return await talk(line)
+        except BaseException as error:
+            line.is_whole = line.is_whole and isinstance(error, (ResponseError, NotOwner))
             raise
         finally:
             if line.connection is not None:
-                if not is_whole:
+                if not line.is_whole:
                     await line.close()
                 await self.came(pool.release(line.connection))
 
@@ -186,6 +176,11 @@ class Link:
         if not doing.done():
             await self.rest(doing.ended, seconds)
         return bool(doing.done())
+
+    async def linger(self, bell: Any) -> None:
+        """Of one that is cancelled, or interrupted. anyio cancels in each turn of the loop, until the task has ended."""
+        with suppress(asyncio.CancelledError):
+            await self.rest(bell, PATIENCE)
 
     async def see_through(self, work: Coroutine[Any, Any, T]) -> T:
         """Also if the task that waits for it is cancelled."""

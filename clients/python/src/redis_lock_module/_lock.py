@@ -1,7 +1,5 @@
 """A lock object, whatever kind of code has it: its options, and what a task awaits of it, and a thread waits for."""
 
-from __future__ import annotations
-
 import math
 import time
 from contextlib import suppress
@@ -17,6 +15,7 @@ from ._mine import Holds, ThreadLocal
 from ._options import Names, spelled
 from ._request import Grant, Request, fresh_owner
 from ._state import TTL, Life
+from ._withdrawals import Withdrawal
 
 Client = TypeVar("Client")
 Event = TypeVar("Event")
@@ -35,20 +34,16 @@ class LockBase(Generic[Client, Event]):
     ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits indefinitely, and 0
         tries once. If the server does not answer by then, TimeoutError follows soon after.
     ``sleep``: the seconds between two tries, where the client has to poll.
-    ``thread_local``: by default a thread knows of its own holds only. With False threads share the object, each with a
-        hold of its own; and one thread may release what another one has acquired. Tasks may share it in either case.
+    ``thread_local``: whether a thread knows of its own holds only. With False one may release what another has acquired.
     ``raise_on_release_error``: whether ``with`` raises if the lock was lost while it was held; else it logs that.
     ``shared``: shares the lock with others who also share it. ``limit``: shares it while fewer than so many others do.
-    ``fair``: with ``limit``, the group of the request (a tenant, say): the group that holds the fewest is served next. It
-        precedes the owner. ``per``: and a group holds at most so many.
-    ``renew``: renews the hold in the background, at a third of ``timeout``; ``renew_for`` so many seconds at most. If a
-        task's hold that is renewed is lost, the task inside of ``async with`` is cancelled, and LockNotOwnedError comes out.
+    ``fair``: the group of the request, with ``limit``: that which holds the fewest is served next. ``per``: its own limit.
+    ``renew``: renews the hold in the background; ``renew_for`` so many seconds at most. If a task's hold that is renewed is
+        lost, the task inside of ``async with`` is cancelled, and LockNotOwnedError comes out.
     ``on_lost``: called when the hold is found to be lost; for threads, in another thread.
-    ``replicas``: acquired, and renewed, only if so many replicas have acknowledged it; otherwise ResponseError
-        (``NOREPLICAS``). Without the module by WAIT, for a second at most. None is what the server's ``lock.replicas`` says.
-    ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
-    ``queue``: waits without a connection of its own: it keeps a place in the queue, and gets a message at its turn. By
-        default that is done where the client has a single connection, and where half of the pool's connections wait already.
+    ``replicas``: acquired, and renewed, only if so many replicas have acknowledged it; else ResponseError (``NOREPLICAS``).
+    ``max_queue``: raises ResponseError (``QUEUEFULL``) instead of waiting behind so many others or more.
+    ``queue``: waits without a connection of its own: by default where the client has a single one, or half of them wait.
     ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
     ``require_module``: raises ModuleMissingError on a server without the module.
 
@@ -117,9 +112,6 @@ class LockBase(Generic[Client, Event]):
 
     # Its holds
 
-    def _held_for(self) -> float:
-        return _options.span("timeout", self.ttl if self.timeout is None else self.timeout)
-
     def _new_hold(self, request: Request, grant: Grant) -> Any:
         # Only an owner that the caller has chosen can be granted the lock again.
         latest = (self._core.link.server.granted(self._core.spelling.keys, request.owner, grant.fence)
@@ -151,7 +143,8 @@ class LockBase(Generic[Client, Event]):
         patience = _options.patience(
             "blocking_timeout", self.blocking_timeout if blocking_timeout is None else blocking_timeout)
         owner = fresh_owner(self.owner_prefix) if token is None else self.redis.get_encoder().encode(token)
-        return Request(self._core.spelling.owner(owner), token is not None, self._held_for(),
+        seconds = _options.span("timeout", self.ttl if self.timeout is None else self.timeout)
+        return Request(self._core.spelling.owner(owner), token is not None, seconds,
                        _options.pause("sleep", self.sleep if sleep is None else sleep), patience if blocking else 0,
                        self._link.new_bell())
 
@@ -184,8 +177,9 @@ class LockBase(Generic[Client, Event]):
             hold._forget()
         is_told, asking = isinstance(error, RedisError), request.asking
         if request.left or asking is not None and not (asking.done() and is_told):
-            withdrawal = self._core.withdraw_in_background(request.owner, request.may_be_left_until(), request)
-            request.give_up()
+            withdrawal = Withdrawal(self._core, request.owner, request.may_be_left_until(), request)
+            request.given_up = True
+            request.woken.set()
             if not is_told:
                 await self._link.linger(withdrawal.ended)
 

@@ -4,8 +4,6 @@ redis-py's interface has one lock object and one token. An object that several t
 several holds here, and each of them finds its own: no release ends what another was granted.
 """
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,6 @@
 """A lock by the commands of the module. Without it: _plain.py, by methods of the same names."""
 
-from __future__ import annotations
-
+import math
 import time
 from contextlib import suppress
 from typing import Any
@@ -52,7 +51,9 @@ class Native:
 
     async def _block(self, request: Request) -> Grant | None:
         asked, waits = time.monotonic(), request.remaining()
-        words = self.spelling.acquire(request.owner, request.ttl, "BLOCK", request.block_for())
+        # In milliseconds; 0 waits indefinitely, and milliseconds() never returns that.
+        block = 0 if waits == math.inf else milliseconds(waits)
+        words = self.spelling.acquire(request.owner, request.ttl, "BLOCK", block)
 
         async def talk(line: Line) -> Any:
             request.blocks = True
@@ -80,7 +81,8 @@ class Native:
         return None
 
     async def _keep_a_place(self, request: Request) -> Grant | None:
-        link, ear, number = self.link, self.link.ear(), b""
+        link, number = self.link, b""
+        ear = None if link.is_cluster or link.server.ear.is_deaf else link.server.ear
         since = None  # when the last poll was sent that left it a place
         try:
             while True:
@@ -156,13 +158,13 @@ class Native:
 
     async def remaining(self, owner: bytes) -> int | None:
         """In milliseconds, -1 without expiry, None if it is not held; of several, of that which ends first."""
-        lefts = [await self.link.ask(check) for check in self.spelling.checks(owner)]
+        lefts = [await self.link.ask(("LOCK.CHECK", name, owner)) for name in self.spelling.names]
         return min((left for left in lefts if left > 0), default=-1) if all(lefts) else None
 
     async def guard(self, owner: bytes, command: Words) -> Any:
-        words = self.spelling.guard(owner, command)
         try:
-            return await self.link.told_once(lambda line: line.say(*words))
+            return await self.link.told_once(
+                lambda line: line.say("LOCK.GUARD", self.spelling.name, owner, *command))
         except ResponseError as error:
             if says(error, "NOTOWNER"):
                 raise NotOwner from error

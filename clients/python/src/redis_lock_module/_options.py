@@ -3,8 +3,6 @@
 Nonsense is refused before anything is sent.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, NamedTuple, Union
@@ -107,10 +105,6 @@ def _names(value: Any) -> tuple[Any, ...]:
     return tuple(names)
 
 
-def encoded(name: Name) -> bytes:
-    return name.encode() if isinstance(name, str) else bytes(name)
-
-
 class Spelling:
     """The commands of one lock, or of several that are held together."""
 
@@ -133,7 +127,7 @@ class Spelling:
             if is_wrong:
                 raise ValueError(why)
         self.name = self.names[0]
-        self.keys = tuple(encoded(one) for one in self.names)
+        self.keys = tuple(one.encode() if isinstance(one, str) else bytes(one) for one in self.names)
         self.replicas: int | None = options["replicas"]
         self._many = "M" if len(self.names) > 1 else ""
         self._mode: Words = ("SHARED",) if options["shared"] else () if limit is None else ("LIMIT", limit)
@@ -160,12 +154,6 @@ class Spelling:
 
     def renew(self, owner: bytes, ttl: int) -> Words:
         return self._command("RENEW", owner, ttl, *self._replicas)
-
-    def checks(self, owner: bytes) -> list[Words]:
-        return [("LOCK.CHECK", name, owner) for name in self.names]
-
-    def guard(self, owner: bytes, command: Words) -> Words:
-        return ("LOCK.GUARD", self.name, owner, *command)
 
     def owner(self, token: bytes) -> bytes:
         """With its group before it."""

@@ -7,8 +7,6 @@ What has to compare and act in one step does so by a script, which is one round 
 done by WATCH and MULTI on a connection of its own.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -29,13 +27,13 @@ _REPLICAS_TAKE = 1000  # milliseconds at most, as by default with the module
 
 class Plain:
     def __init__(self, link: Link, spelling: Spelling) -> None:
-        self.link, self.key, self.replicas = link, spelling.name, spelling.replicas
+        self.link, self.key, self.replicas = link, spelling.keys[0], spelling.replicas
 
     async def acquire(self, request: Request) -> Grant | None:
         """Tries once."""
         if not request.waits:
             return await self._try(request)
-        self.link.server.join(request, self.key)
+        self.link.server.waiting[request] = self.key
         try:
             return await self.link.ask_in_turn(request, lambda: self._try(request))
         except ConnectionError as error:

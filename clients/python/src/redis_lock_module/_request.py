@@ -1,7 +1,5 @@
 """What is remembered of a request that is under way."""
 
-from __future__ import annotations
-
 import math
 import os
 import random
@@ -88,10 +86,6 @@ class Request:
         self.left = bool(reply)
         return reply
 
-    def give_up(self) -> None:
-        self.given_up = True
-        self.woken.set()
-
     def may_be_left_until(self) -> float:
         """The server keeps its hold or its place no longer than this, if it is not asked for again."""
         return time.monotonic() + max(self.ttl / 1000, SURE_LEASE)
@@ -105,10 +99,6 @@ class Request:
 
     def listens_for(self) -> float:
         return max(0.0, self.replies_until - time.monotonic())
-
-    def block_for(self) -> int:
-        """In milliseconds; 0 waits indefinitely, and milliseconds() never returns that."""
-        return 0 if self.until == math.inf else milliseconds(self.remaining())
 
     def for_a_while(self, pause: float) -> float:
         """So long, or less: not all ask in step, and none pauses for longer than it has patience."""

@@ -1,8 +1,6 @@
 """What is known of a server, as long as the pool of its connections is there: whether it has the module, what it can do
 without, who waits for it by which connections, and what is to be withdrawn."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time
@@ -11,7 +9,6 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ._background import after_fork
 from ._ear import Ear
-from ._options import Name, encoded
 from ._request import Request
 from ._withdrawals import Withdrawals
 
@@ -67,8 +64,8 @@ class Server:
         self._bare_until = -math.inf
         self._has_said_so = False
         self._latest: WeakValueDictionary[Any, Latest] = WeakValueDictionary()  # by keys and owner
-        self._ear: Ear | None = None
-        self._waiting: dict[Request, bytes] = {}  # requests of this process that wait without the module, and for what
+        self.ear = Ear()
+        self.waiting: dict[Request, bytes] = {}  # requests of this process that wait without the module, and for what
         self.blocking, self.asking = Room(2), Room(4, at_least=1)  # by BLOCK, and for a place or without the module
         self.withdrawals = Withdrawals()
         self.greatest_lease = math.inf  # of a place, in milliseconds
@@ -88,23 +85,10 @@ class Server:
         latest.number = number
         return latest
 
-    def ear(self, place: object) -> Ear:
-        """One of another loop can't be used."""
-        if self._ear is None or self._ear.place is not place:
-            self._ear = Ear(place)
-        return self._ear
-
-    def join(self, request: Request, key: Name) -> None:
-        self._waiting[request] = encoded(key)
-
-    def leave(self, request: Request) -> None:
-        self._waiting.pop(request, None)
-
-    def wake_next(self, key: Name) -> None:
+    def wake_next(self, key: bytes) -> None:
         """The request that has waited longest here tries at once, and not only after its pause."""
-        free = encoded(key)
-        for request, waits_for in list(self._waiting.items()):
-            if waits_for == free:
+        for request, waits_for in list(self.waiting.items()):
+            if waits_for == key:
                 request.woken.set()
                 return
 

@@ -16,8 +16,6 @@ three facts, each of which has one writer at a time: how far its release has com
 why it was lost (by the first that finds out), and its term (by the renewal that is under way).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from enum import Enum
@@ -55,9 +53,6 @@ class Life:
         if self._losses and self._release is not State.OVER:
             return State.LAPSED if self._release is State.UNSURE else State.LOST
         return self._release
-
-    def is_held(self) -> bool:
-        return self.state in (State.HELD, State.RELEASING)
 
     def is_over(self) -> bool:
         return self._release is State.OVER

@@ -15,8 +15,8 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.lock import Lock as TheirLock
 from redis.exceptions import TimeoutError
 
-from ._holds import HoldOperations
-from ._link import PATIENCE, Link
+from ._holds import HoldOperations, is_interrupt
+from ._link import Link
 from ._lock import LockBase, LockOperations
 
 P = ParamSpec("P")
@@ -84,11 +84,8 @@ class TaskLink(Link):
     clients, needs = (Redis, RedisCluster), "a redis.asyncio.Redis or RedisCluster (for threads: redis_lock_module.Lock)"
     at_once, may_be_interrupted = {"nowait": True}, False
     work, new_event, new_bell = _Work, asyncio.Event, asyncio.Event
-    place, sleep = staticmethod(asyncio.get_running_loop), staticmethod(asyncio.sleep)
+    sleep = staticmethod(asyncio.sleep)
     me = staticmethod(lambda: _current_task() or asyncio)
-
-    def is_single(self) -> bool:
-        return bool(getattr(self.client, "single_connection_client", False))
 
     async def node_pool(self) -> Any:
         if not self.is_cluster:
@@ -104,10 +101,9 @@ class TaskLink(Link):
         return await self.client.execute_command(*words)
 
     @staticmethod
-    async def read(connection: Any, waits: float) -> Any:
-        limit = waits + (connection.socket_timeout or math.inf)
+    async def read(connection: Any, limit: float | None) -> Any:
         try:
-            return await asyncio.wait_for(connection.read_response(timeout=_FOR_EVER), None if limit == math.inf else limit)
+            return await asyncio.wait_for(connection.read_response(timeout=_FOR_EVER), limit)
         except asyncio.TimeoutError:
             raise TimeoutError("no reply") from None
 
@@ -128,10 +124,6 @@ class TaskLink(Link):
     def call_at(self, at: float, what: Callable[..., object], *args: Any) -> Any:
         with suppress(RuntimeError):  # the loop is closed
             return asyncio.get_running_loop().call_later(max(0.0, at - time.monotonic()), what, *args)
-
-    async def linger(self, bell: asyncio.Event) -> None:
-        with suppress(asyncio.CancelledError):  # anyio cancels in each turn of the loop, until the task has ended
-            await self.rest(bell, PATIENCE)
 
 
 class Hold(HoldOperations[asyncio.Event]):
@@ -157,8 +149,7 @@ class Hold(HoldOperations[asyncio.Event]):
             self._cancelled = None
             others = await _take_back_the_cancellation(has_arrived=exc_value is not None)
             ours = not others and isinstance(exc_value, (asyncio.CancelledError, type(None)))
-        # A cancellation by others is not turned into an error: code that catches that would go on.
-        await self._leave(ours or self._raises and (exc_value is None or isinstance(exc_value, Exception)), exc_value)
+        await self._leave(ours or self._raises and not is_interrupt(exc_value), exc_value)
         if others and exc_value is None:
             raise asyncio.CancelledError
 
@@ -194,9 +185,8 @@ class _Holding:
         self._hold = await self._acquire()
         return await self._hold.__aenter__()
 
-    async def __aexit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
-                        traceback: TracebackType | None) -> None:
-        await self._hold.__aexit__(exc_type, exc_value, traceback)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._hold.__aexit__(*error)
 
 
 class Lock(LockOperations[Union[Redis, RedisCluster], asyncio.Event], TheirLock):
@@ -210,12 +200,11 @@ class Lock(LockOperations[Union[Redis, RedisCluster], asyncio.Event], TheirLock)
         hold: Hold = self._mine()
         return await hold.__aenter__()
 
-    async def __aexit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
-                        traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         hold = self._mine()
         if hold:
-            await hold.__aexit__(exc_type, exc_value, traceback)
-        elif self.raise_on_release_error:
+            await hold.__aexit__(*error)
+        elif self.raise_on_release_error and not is_interrupt(error[1]):
             await self.release()  # whose error says that there is nothing to release
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import threading
 import time
 from contextlib import suppress
@@ -18,8 +17,8 @@ from redis.exceptions import TimeoutError
 from redis.lock import Lock as TheirLock
 
 from ._background import Bell, Errand, blocking, clock, finish
-from ._holds import HoldBase, HoldOperations, logger
-from ._link import PATIENCE, Link
+from ._holds import HoldBase, HoldOperations, is_interrupt, logger
+from ._link import Link
 from ._lock import LockBase, LockOperations
 
 P = ParamSpec("P")
@@ -33,11 +32,7 @@ class ThreadLink(Link):
     clients, needs = (Redis, RedisCluster), "a Redis or a RedisCluster (for redis.asyncio: redis_lock_module.asyncio.Lock)"
     at_once, may_be_interrupted = {}, True
     me = staticmethod(threading.current_thread)
-    place = staticmethod(lambda: None)
     work, new_event, new_bell, call_at = Errand, threading.Event, Bell, clock.call_at
-
-    def is_single(self) -> bool:
-        return getattr(self.client, "connection", None) is not None
 
     async def node_pool(self) -> Any:
         if not self.is_cluster:
@@ -73,12 +68,10 @@ class ThreadLink(Link):
                 pool.disconnect()
 
     @staticmethod
-    async def read(connection: Any, waits: float) -> Any:
-        limit = waits + (connection.socket_timeout or math.inf)
-        forever = None if limit == math.inf else limit
+    async def read(connection: Any, limit: float | None) -> Any:
         if _READS_WITH_TIMEOUT:
-            return connection.read_response(timeout=forever)
-        if not connection.can_read(timeout=forever):
+            return connection.read_response(timeout=limit)
+        if not connection.can_read(timeout=limit):
             raise TimeoutError("no reply")
         return connection.read_response()
 
@@ -97,9 +90,6 @@ class ThreadLink(Link):
     def has_ended(self, one: Any) -> bool:
         return one is None or not one.is_alive()
 
-    async def linger(self, bell: Bell) -> None:
-        bell.wait(PATIENCE)
-
 
 class Hold(HoldBase[threading.Event]):
     """
@@ -114,8 +104,7 @@ class Hold(HoldBase[threading.Event]):
     def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
                  traceback: TracebackType | None) -> None:
         try:
-            # An interrupt is not turned into an error: code that catches that would go on.
-            self._leave(self._raises and (exc_value is None or isinstance(exc_value, Exception)), exc_value)
+            self._leave(self._raises and not is_interrupt(exc_value), exc_value)
         except Exception:
             raise
         except BaseException:  # an interrupt: no code comes back to release it
@@ -171,12 +160,11 @@ class Lock(LockBase[Union[Redis, RedisCluster], threading.Event], TheirLock):
                 interrupted._let_go()
             raise
 
-    def __exit__(self, exc_type: type[BaseException] | None, exc_value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(self, *error: Any) -> None:
         hold = self._mine()
         if hold:
-            hold.__exit__(exc_type, exc_value, traceback)
-        elif self.raise_on_release_error:
+            hold.__exit__(*error)
+        elif self.raise_on_release_error and not is_interrupt(error[1]):
             self.release()  # whose error says that there is nothing to release
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

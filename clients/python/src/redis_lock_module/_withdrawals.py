@@ -23,7 +23,7 @@ class Withdrawal:
     def __init__(self, core: Core, owner: bytes, until: float, request: Request | None = None) -> None:
         self._core, self.keys, self.owner, self._until = core, core.spelling.keys, owner, until
         self._request = request
-        self._turn = [self]  # of the one that attempts it
+        self._turn = [True]  # of the one that attempts it
         self._is_over = False
         self.ended = core.link.new_bell()
         core.link.server.withdrawals.add(self, core.link)
@@ -65,11 +65,15 @@ class Withdrawals:
 
     def __init__(self) -> None:
         self.known: list[Withdrawal] = []
-        self._place: object = None
         self._work: Any = None
+        self._bell: Any = None
+        self._pause = FIRST_PAUSE
 
     def add(self, withdrawal: Withdrawal, link: Link) -> None:
         self.known.append(withdrawal)
+        self._pause = FIRST_PAUSE
+        if self._bell:
+            self._bell.set()
         self._start(link)
 
     def remove(self, withdrawal: Withdrawal) -> None:
@@ -77,19 +81,20 @@ class Withdrawals:
             self.known.remove(withdrawal)
 
     def _start(self, link: Link) -> None:
-        if self._work is None or self._work.done() or self._place is not link.place():
-            self._place, self._work = link.place(), link.go_on(self.go_on(link))
+        if self._work is None or self._work.done():
+            self._work = link.go_on(self.go_on(link))
 
     async def go_on(self, link: Link) -> None:
-        pause = FIRST_PAUSE
+        self._bell = link.new_bell()
         while self.known:
+            self._bell.clear()
             for one in list(self.known):
                 with suppress(Exception):  # why it has come to this is what counts
                     if await one.attempt():
-                        pause = FIRST_PAUSE
+                        self._pause = FIRST_PAUSE
             if self.known:
-                await link.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await link.rest(self._bell, self._pause)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE)
         self._work = None
         if self.known:  # another has come meanwhile, and seen that this was running
             self._start(link)
