@@ -20,7 +20,6 @@ mod refusing;
 mod remembering;
 mod replicating;
 mod reporting;
-mod sessions;
 mod several;
 mod sharing;
 mod shedding;
@@ -156,26 +155,7 @@ fn told(plea: Plea, channel: &'static str) -> Plea {
 }
 
 /// What is asked of a server in one queue.
-trait Plain {
-    fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence;
-    fn waits(&mut self, owner: Owner, ttl: Ms) -> Ticket;
-    fn waits_for(&mut self, ms: Ms, owner: Owner, ttl: Ms) -> Ticket;
-    fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal>;
-    fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence;
-    /// It waits indefinitely, if it is not to wait for so long.
-    fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket;
-    /// It would wait indefinitely.
-    fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool;
-    fn holders_of(&self, lock: Lock) -> Vec<(String, Option<Ms>)>;
-    /// The clock goes to so long after the beginning, and what is due by then is done.
-    fn at(&mut self, ms: Ms);
-    /// The same, but the server does nothing.
-    fn lags_until(&mut self, ms: Ms);
-    fn holder(&self) -> Option<(String, Option<Ms>)>;
-    fn was_granted(&self, ticket: Ticket) -> Option<Fence>;
-}
-
-impl Plain for Server {
+impl Server {
     fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence {
         match self.acquire(LOCK, owner, ttl, Patience::Try) {
             Ok(Acquired::Held(fence)) => fence,
@@ -213,6 +193,7 @@ impl Plain for Server {
         }
     }
 
+    /// It waits indefinitely, if it is not to wait for so long.
     fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket {
         let patience = match plea.patience {
             Patience::Try => Patience::Forever,
@@ -224,6 +205,7 @@ impl Plain for Server {
         }
     }
 
+    /// It would wait indefinitely.
     fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool {
         let patience = Patience::Forever;
         match self.asks(locks, Plea { patience, ..plea }) {
@@ -250,6 +232,7 @@ impl Plain for Server {
             .collect()
     }
 
+    /// The clock goes to so long after the beginning, and what is due by then is done.
     fn at(&mut self, ms: Ms) {
         let to = START + ms;
         let mut turns = 0;
@@ -267,6 +250,7 @@ impl Plain for Server {
         self.set_clock(to);
     }
 
+    /// The same, but the server does nothing.
     fn lags_until(&mut self, ms: Ms) {
         self.set_clock(START + ms);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::Flavour;
-use crate::lock::{Hold, Left, LockEvent, Reason};
+use crate::lock::{Hold, Left, LockEvent};
 
 const MINUTE: i64 = 60_000;
 
@@ -81,63 +81,6 @@ fn readers_join_those_who_share_a_lock_without_its_key_and_all_are_written_again
 }
 
 #[test]
-fn what_another_client_has_done_stays_what_it_is() {
-    let deeds: [(&str, Deed); 3] = [
-        ("DEL", |server| server.del(LOCK)),
-        ("PEXPIREAT", |server| {
-            server.foreign(Write::PExpireAt(LOCK, START + 50));
-        }),
-        ("SET", |server| server.set(LOCK, token("ann", Some(START + 50)))),
-    ];
-    for (what, deed) in deeds {
-        let mut server = server();
-        server.gets("ann", 100);
-        deed(&mut server);
-        server.step(MINUTE);
-        server.expire_cycle(&[LOCK]);
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{what}");
-        server.gets("ben", 10);
-    }
-}
-
-#[test]
-fn what_was_granted_since_the_step_is_over_when_a_client_has_its_key_expire() {
-    for (way, hold) in ways() {
-        let mut server = server();
-        // Something is there from before the step.
-        server.acquire(OTHER, "eve", 500, Patience::Try).unwrap();
-        server.step(MINUTE);
-        hold(&mut server);
-        // A deadline in the past.
-        server.loses(LOCK, Reason::Expired);
-        assert_eq!(left_of(&mut server, "ann"), None, "{way}");
-        server.gets("ben", 10);
-    }
-}
-
-#[test]
-fn what_another_client_has_made_endless_has_no_end_by_any_clock() {
-    let ways: [Deed; 2] = [
-        |server| server.foreign(Write::Persist(LOCK)),
-        // The server does not tell of everything at once.
-        |server| server.keys.write(Write::Persist(LOCK)),
-    ];
-    for way in ways {
-        let mut server = server();
-        server.gets("ann", 100);
-        way(&mut server);
-        server.at(101);
-        for by in [MINUTE, -2 * MINUTE, MINUTE] {
-            server.step(by);
-            let left = server.check(LOCK, "ann").unwrap();
-            assert_eq!(left, Some(Left::Unlimited));
-            let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
-            assert_eq!(tried, Ok(Acquired::Busy));
-        }
-    }
-}
-
-#[test]
 fn a_lock_without_its_key_that_another_takes_is_not_its_former_owner_s_in_a_search() {
     // The search can't look into another database, and goes by what is known.
     let there = (1, "lock");
@@ -149,17 +92,6 @@ fn a_lock_without_its_key_that_another_takes_is_not_its_former_owner_s_in_a_sear
     server.expire_cycle(&[there]);
     server.set(there, token("cid", Some(START + 200 + MINUTE.unsigned_abs())));
     assert!(!server.is_refused(&[LOCK], alone("ann")));
-}
-
-#[test]
-fn a_share_by_the_wall_clock_is_over_when_its_key_has_gone() {
-    let mut server = gone_too_early(|server| {
-        server.set(LOCK, shares([("ben", 100)]));
-        server.takes(&[LOCK], sharing("ann"));
-        server.check(LOCK, "ben").unwrap();
-    });
-    assert_eq!(left_of(&mut server, "ben"), None);
-    assert_eq!(left_of(&mut server, "ann"), Some(100));
 }
 
 #[test]

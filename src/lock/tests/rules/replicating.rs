@@ -38,59 +38,6 @@ fn told_to(server: &Server, ticket: Ticket) -> Option<Told> {
 }
 
 #[test]
-fn an_owner_hears_of_its_grant_when_as_many_replicas_as_it_wants_have_acknowledged_it() {
-    let mut server = server_with(3);
-    let ann = pends(&mut server, replicated("ann", 2));
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
-    server.at(5);
-    server.acknowledges(0);
-    server.at(7);
-    assert_eq!(told_to(&server, ann), None);
-    server.acknowledges(2);
-    server.at(7);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 107));
-    let found = server.check(LOCK, "ann").unwrap();
-    assert!(found.is_some());
-    assert_eq!(server.locks.counts().replicated, 1);
-}
-
-#[test]
-fn what_a_replica_had_before_the_grant_was_sent_to_it_counts_for_nothing() {
-    let mut server = server_with(1);
-    server.takes(&[OTHER], alone("ben"));
-    let ann = pends(&mut server, replicated("ann", 1));
-    server.keys.acknowledged[0] = server.sent() - 1;
-    server.at(1);
-    server.tick();
-    server.at(2);
-    assert_eq!(told_to(&server, ann), None);
-    server.acknowledges(0);
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-}
-
-#[test]
-fn of_several_each_is_told_when_its_own_is_acknowledged() {
-    let mut server = server_with(1);
-    let ann = pends(&mut server, replicated("ann", 1));
-    server.at(1);
-    let sent = server.sent();
-    let client = server.connect();
-    let plea = Plea { client, ..replicated("ben", 1) };
-    let Ok(Acquired::Waiting(ben)) = server.acquire_all(&[OTHER], plea) else { panic!() };
-    server.at(2);
-    server.keys.acknowledged[0] = sent;
-    server.tick();
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(told_to(&server, ben), None);
-    server.acknowledges(0);
-    server.at(4);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn with_too_few_replicas_a_try_is_refused_and_nothing_is_written() {
     let mut server = server_with(1);
     let refused = server.asks(&[LOCK], replicated("ann", 2));
@@ -101,24 +48,6 @@ fn with_too_few_replicas_a_try_is_refused_and_nothing_is_written() {
     let refused = server.asks(&[LOCK], replicated("ann", 2));
     assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 2, connected: 1 }));
     assert_eq!(server.asks(&[LOCK], replicated("ann", 1)), Ok(Acquired::Busy));
-}
-
-#[test]
-fn one_that_waits_waits_for_replicas_too_and_holds_its_position() {
-    let mut server = server_with(0);
-    let ann = server.queues(&[LOCK], replicated("ann", 1));
-    let ben = server.waits("ben", 100);
-    server.at(500);
-    assert_eq!((server.holder(), server.queue(LOCK)), (None, vec![ann, ben]));
-    server.keys.acknowledged.push(0);
-    server.at(520);
-    assert_eq!(server.queue(LOCK), [ben]);
-    server.acknowledges(0);
-    server.at(520);
-    assert!(server.was_granted(ann).is_some());
-    server.release(LOCK, "ann").unwrap();
-    server.at(521);
-    assert!(server.was_granted(ben).is_some());
 }
 
 #[test]
@@ -139,21 +68,6 @@ fn a_grant_that_is_not_acknowledged_in_time_is_taken_back_and_the_next_is_served
     server.acknowledges(0);
     server.at(SPARE + 1);
     assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-}
-
-#[test]
-fn a_lock_that_is_handed_on_is_told_when_it_is_acknowledged() {
-    let mut server = server_with(1);
-    server.gets("ann", 100);
-    let ben = server.queues(&[LOCK], replicated("ben", 1));
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), held("ben", 100 + SPARE));
-    server.at(3);
-    assert_eq!(told_to(&server, ben), None);
-    server.acknowledges(0);
-    server.at(3);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 103));
 }
 
 #[test]
@@ -280,51 +194,6 @@ fn an_upgrade_that_replicas_don_t_acknowledge_stays() {
     assert_eq!(server.holder(), held("ann", 3000));
 }
 
-#[test]
-fn shares_wait_for_replicas_each_by_itself() {
-    let mut server = server_with(1);
-    let ann = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ann", 1) });
-    server.at(1);
-    server.acknowledges(0);
-    server.at(2);
-    let ben = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ben", 1) });
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("ann", 101), ("ben", 102 + SPARE)]));
-    server.at(2 + SPARE);
-    assert_eq!(told_to(&server, ben), Some(Told::NoReplicas));
-    assert_eq!(server.holders_of(LOCK), []);
-}
-
-#[test]
-fn a_request_for_several_locks_is_told_of_all_or_loses_those_that_are_new() {
-    let mut server = server_with(1);
-    server.takes(&[OTHER], Plea { ttl: 5000, ..alone("ann") });
-    let plea = replicated("ann", 1);
-    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
-    server.at(SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-    assert_eq!(server.holder(), None);
-    assert_eq!(server.holders_of(OTHER), all([("ann", 5000)]));
-    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
-    server.at(SPARE + 1);
-    server.acknowledges(0);
-    server.at(SPARE + 1);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", SPARE + 101));
-}
-
-#[test]
-fn one_whose_end_can_t_be_written_is_told_all_the_same_and_keeps_the_later_end() {
-    let (mut server, ann) = pending();
-    server.at(1);
-    server.keys.paused = true;
-    server.acknowledges(0);
-    server.at(2);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
-}
-
 /// `ann` renews its hold, which ends at 500, for so long.
 fn renews(server: &mut Server, ttl: Ms) -> Ticket {
     let client = server.connect();
@@ -336,20 +205,6 @@ fn renews(server: &mut Server, ttl: Ms) -> Ticket {
 
 fn left(ms: Ms) -> Result<Option<Left>, NotALock> {
     Ok(Some(Left::Ms(ms)))
-}
-
-#[test]
-fn a_renewal_is_known_when_replicas_have_acknowledged_it() {
-    let mut server = server_with(1);
-    server.gets("ann", 500);
-    let ann = renews(&mut server, 5000);
-    assert_eq!((server.holder(), server.check(LOCK, "ann")), (held("ann", 5000), left(500)));
-    server.at(10);
-    assert_eq!(server.check(LOCK, "ann"), left(490));
-    server.acknowledges(0);
-    server.at(11);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.check(LOCK, "ann"), left(4989));
 }
 
 #[test]
@@ -482,19 +337,6 @@ fn a_place_has_its_token_by_the_poll_after_replicas_have_acknowledged_its_claim(
     server.release(LOCK, "ben").unwrap();
     server.at(7);
     assert!(server.locks.is_idle());
-}
-
-#[test]
-fn a_place_that_asks_for_a_free_lock_waits_for_replicas_too() {
-    let mut server = server_with(1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
-    server.at(1);
-    server.acknowledges(0);
-    server.at(2);
-    assert_eq!(server.holder(), held("ann", 101));
-    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
-    assert_eq!(server.holder(), held("ann", 101));
 }
 
 #[test]

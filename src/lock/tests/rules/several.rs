@@ -4,47 +4,12 @@ use super::*;
 
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 
-fn owner_of(server: &Server, lock: Lock) -> Option<String> {
-    let mut holders = server.holders_of(lock);
-    assert!(holders.len() <= 1, "{holders:?}");
-    holders.pop().map(|holder| holder.0)
-}
-
-#[test]
-fn all_are_taken_by_one_number() {
-    let mut server = server();
-    let number = server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-    for lock in [LOCK, OTHER, THIRD] {
-        assert_eq!(server.holders_of(lock), all([("ann", 100)]));
-        let mut report = server.report(lock).unwrap().unwrap();
-        let grant = report.holders.pop().unwrap().grant.unwrap();
-        assert_eq!(grant.fence, number, "{lock:?}");
-    }
-}
-
 #[test]
 fn they_are_written_in_the_order_in_which_they_are_named() {
     let mut server = server();
     server.takes(&[THIRD, LOCK, OTHER], alone("ann"));
     let set = |lock| Write::Set(lock, token("ann", Some(START + 100)));
     assert_eq!(written(&mut server), [THIRD, LOCK, OTHER].map(set));
-}
-
-#[test]
-fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let cid = server.queues(&BOTH, alone("cid"));
-    server.release(LOCK, "ann").unwrap();
-    server.turn();
-    assert_eq!(server.was_granted(cid), None);
-    server.release(OTHER, "ben").unwrap();
-    server.turn();
-    assert!(server.was_granted(cid).is_some());
-    for lock in BOTH {
-        assert_eq!(owner_of(&server, lock).unwrap(), "cid");
-    }
 }
 
 #[test]
@@ -80,21 +45,6 @@ fn it_cannot_be_starved() {
 }
 
 #[test]
-fn nothing_is_granted_while_one_of_them_may_not_be_written() {
-    let mut server = server();
-    server.takes(&BOTH, alone("ann"));
-    let ben = server.queues(&BOTH, alone("ben"));
-    server.keys.closed.insert(OTHER);
-    server.at(120);
-    assert_eq!(server.was_granted(ben), None);
-    assert_eq!(server.holder(), None);
-    server.keys.closed.clear();
-    server.at(250);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.happened().offences, [""; 0]);
-}
-
-#[test]
 fn a_release_of_one_lock_writes_no_other_that_the_server_was_not_asked_about() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
@@ -105,32 +55,6 @@ fn a_release_of_one_lock_writes_no_other_that_the_server_was_not_asked_about() {
     server.keys.closed.clear();
     server.at(120);
     assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
-fn a_grant_that_was_put_off_is_not_forgotten_because_a_hold_is_renewed() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.takes(&[OTHER], alone("ben"));
-    let ann = server.queues(&BOTH, alone("ann"));
-    server.keys.closed.insert(OTHER);
-    server.at(101);
-    assert_eq!(server.was_granted(ann), None);
-    server.keys.closed.clear();
-    server.takes(&[THIRD], alone("cid"));
-    server.renew(LOCK, "ann", 100_000).unwrap();
-    server.at(250);
-    assert!(server.was_granted(ann).is_some());
-}
-
-#[test]
-fn nothing_is_released_or_renewed_if_one_is_no_lock() {
-    let mut server = server();
-    server.takes(&[LOCK], alone("ann"));
-    server.set(OTHER, no_lock(None));
-    assert_eq!(server.release_all(&BOTH, "ann"), Err(NotALock));
-    assert_eq!(server.renew_all(&BOTH, "ann", 500), Err(NotALock));
-    assert_eq!(server.holder(), held("ann", 100));
 }
 
 #[test]

@@ -29,15 +29,6 @@ fn a_shared_lock_is_a_sorted_set_with_a_marker() {
 }
 
 #[test]
-fn no_share_outlasts_a_key_that_a_client_has_shortened() {
-    let mut server = shared();
-    server.foreign(Write::PExpireAt(LOCK, START + 20));
-    server.lags_until(21);
-    server.takes(&[LOCK], alone("cid"));
-    assert_eq!(server.holder(), held("cid", 121));
-}
-
-#[test]
 fn a_release_does_not_prolong_the_shares_of_others_that_a_client_has_shortened() {
     let mut server = shared();
     server.foreign(Write::PExpireAt(LOCK, START + 20));
@@ -45,30 +36,6 @@ fn a_release_does_not_prolong_the_shares_of_others_that_a_client_has_shortened()
     assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Ms(20))));
     server.at(21);
     assert_eq!(server.check(LOCK, "ann"), Ok(None));
-}
-
-#[test]
-fn a_share_of_a_lock_that_is_over_brings_no_other_share_back() {
-    // The server has not come to remove it, and a waiter is granted it by the timer.
-    let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
-    for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], sharing(owner));
-    }
-    let cid = server.queues(&[LOCK], limited("cid", 1));
-    server.foreign(Write::PExpireAt(LOCK, START + 10));
-    server.at(11);
-    assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("cid", 111)]));
-}
-
-#[test]
-fn a_share_is_not_written_over_an_expired_string() {
-    let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
-    server.gets("ann", 10);
-    server.queues(&[LOCK], sharing("ben"));
-    server.at(11);
-    assert_eq!(server.holders_of(LOCK), all([("ben", 111)]));
-    assert_eq!(server.happened().offences, [""; 0]);
 }
 
 #[test]
@@ -98,16 +65,6 @@ fn a_crowd_of_readers_is_told_in_portions() {
     assert!((1..=50).contains(&at_once), "{at_once}");
     server.at(99);
     assert_eq!(server.told.len(), 1000);
-}
-
-#[test]
-fn one_whose_share_another_client_wrote_is_replied_to_with_it() {
-    let mut server = shared();
-    server.waits("cid", 10);
-    let dot = server.queues(&[LOCK], sharing("dot"));
-    server.foreign(Write::ZAdd(LOCK, vec![share("dot", 60)]));
-    server.at(0);
-    assert!(server.was_granted(dot).is_some());
 }
 
 /// `cid` shares the lock for long, and `dot` waits for it alone, before all who come to wait for a share now.

@@ -31,17 +31,6 @@ fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {
 }
 
 #[test]
-fn a_request_that_does_not_have_to_wait_is_never_refused() {
-    let mut server = server();
-    let fence = server.takes(&[LOCK], behind(0, alone("ann")));
-    assert_eq!(server.takes(&[LOCK], behind(0, alone("ann"))), fence);
-    server.waits("ben", 100);
-    assert_eq!(server.takes(&[LOCK], behind(0, sharing("ann"))), fence);
-    let full = server.asks(&[LOCK], behind(0, alone("cid")));
-    assert_eq!(full, Err(Refusal::Behind(1)));
-}
-
-#[test]
 fn behind_none_is_a_try_that_says_how_many_wait() {
     let mut server = server();
     server.gets("ann", 100);
@@ -89,34 +78,4 @@ fn one_that_wants_several_is_refused_by_the_longest_of_their_queues() {
     assert_eq!(both, Err(Refusal::Behind(2)));
     assert!(server.queue(OTHER).is_empty());
     server.queues(&[OTHER, LOCK], behind(3, alone("dot")));
-}
-
-#[test]
-fn the_queue_of_a_lock_that_its_owner_holds_does_not_count() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits("ben", 100);
-    server.takes(&[OTHER], alone("cid"));
-    server.queues(&[LOCK, OTHER], behind(1, alone("ann")));
-}
-
-#[test]
-fn where_no_client_waits_none_is_refused() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits("ben", 100);
-    server.set_limits(|limits| limits.drain = true);
-    let asks = server.asks(&[LOCK], behind(1, alone("cid")));
-    assert_eq!(asks, Ok(Acquired::Busy));
-}
-
-#[test]
-fn a_waiter_that_has_left_makes_room() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    let full = server.asks(&[LOCK], behind(1, alone("cid")));
-    assert_eq!(full, Err(Refusal::Behind(1)));
-    server.unblock(ben);
-    server.queues(&[LOCK], behind(1, alone("cid")));
 }

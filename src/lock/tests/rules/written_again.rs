@@ -123,62 +123,6 @@ fn what_others_have_put_in_its_place_before_the_tick_stays_and_the_hold_is_lost(
 }
 
 #[test]
-fn a_flush_a_swap_a_demotion_and_a_load_in_between_end_it_and_nothing_comes_back() {
-    let ends: [(&str, Deed); 4] = [
-        ("FLUSHALL", |server| server.foreign(Write::Flush(None))),
-        ("SWAPDB", |server| server.foreign(Write::Swap(0, 1))),
-        ("a demotion", |server| {
-            server.demote(false);
-            server.promote();
-        }),
-        ("a load", Server::reload),
-    ];
-    for way in WAYS {
-        for (what, end) in ends {
-            let mut server = gone_too_early(way, Flavour::default());
-            end(&mut server);
-            server.at(1);
-            assert_eq!(server.keys.get(LOCK), None, "{way}, {what}");
-            assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}, {what}");
-            server.gets("cid", 100);
-        }
-    }
-}
-
-#[test]
-fn a_slot_that_has_left_in_between_takes_it_along() {
-    for way in WAYS {
-        let mut server = gone_too_early(way, Flavour { in_cluster: true, ..Flavour::default() });
-        server.locks.slots_left(&[0..=16_383], server.now());
-        server.at(1);
-        assert_eq!(server.keys.get(LOCK), None, "{way}");
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
-    }
-}
-
-#[test]
-fn while_nothing_may_be_written_it_is_held_all_the_same_and_it_is_written_soon_after() {
-    for way in WAYS {
-        for closed in [false, true] {
-            let mut server = gone_too_early(way, Flavour::default());
-            let refuse = |server: &mut Server, is_so: bool| match (closed, is_so) {
-                (false, _) => server.keys.paused = is_so,
-                (true, true) => _ = server.keys.closed.insert(LOCK),
-                (true, false) => server.keys.closed.clear(),
-            };
-            refuse(&mut server, true);
-            server.at(40);
-            assert_eq!(server.keys.get(LOCK), None, "{way}, {closed}");
-            assert_eq!(left(&mut server), Some(60), "{way}, {closed}");
-            refuse(&mut server, false);
-            server.at(60);
-            assert_eq!(server.keys.get(LOCK).unwrap().deadline, ends(100), "{way}, {closed}");
-            assert_eq!(server.happened().offences, [""; 0]);
-        }
-    }
-}
-
-#[test]
 fn one_that_ends_before_it_may_be_written_is_over_and_forgotten() {
     for way in WAYS {
         let mut server = gone_too_early(way, Flavour::default());
