@@ -19,7 +19,7 @@ fn a_message_says_when_it_is_its_turn_and_leaves_so_much_time_to_claim() {
 
 #[test]
 fn a_grant_that_is_claimed_released_or_lost_before_the_message_was_sent_sends_none() {
-    let deeds: [Deed; 3] = [
+    let actions: [Action; 3] = [
         |server| _ = server.asks(&[LOCK], told(alone("ben"), "news")).unwrap(),
         |server| assert_eq!(server.release(LOCK, "ben"), Ok(false)),
         |server| {
@@ -29,12 +29,12 @@ fn a_grant_that_is_claimed_released_or_lost_before_the_message_was_sent_sends_no
             assert_eq!(asks, Ok(Acquired::Place(0)));
         },
     ];
-    for deed in deeds {
+    for action in actions {
         let mut server = server();
         server.gets("ann", 50_000);
         server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
         server.release(LOCK, "ann").unwrap();
-        deed(&mut server);
+        action(&mut server);
         server.at(10);
         assert_eq!(server.published, []);
     }
@@ -42,7 +42,7 @@ fn a_grant_that_is_claimed_released_or_lost_before_the_message_was_sent_sends_no
 
 #[test]
 fn as_many_places_may_sleep_as_may_wait_and_then_no_place_is_given_until_one_wakes_or_ends() {
-    let ends: [Deed; 3] = [
+    let ends: [Action; 3] = [
         |server| _ = server.release(LOCK, "ben"),
         |server| _ = server.asks(&[LOCK], told(alone("ben"), "one")),
         |server| server.at(LEASE),

@@ -3,7 +3,7 @@
 use super::*;
 
 fn was_denied(server: &Server, ticket: Ticket) -> bool {
-    server.told.get(&ticket) == Some(&Told::Denied)
+    server.replies.get(&ticket) == Some(&Reply::Denied)
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! LIMIT n FAIR [PER m]: a limit that is fair between the groups of its owners.
 
-use super::super::simulated::{place, told_on};
 use super::*;
 
 /// How long each of them has, where the clock goes on.
@@ -15,8 +14,8 @@ fn full() -> Server {
     server
 }
 
-fn for_long(plea: Plea) -> Plea {
-    Plea { ttl: LONG, ..plea }
+fn for_long(ask: Request) -> Request {
+    Request { ttl: LONG, ..ask }
 }
 
 fn waits_fairly(server: &mut Server, owner: Owner, limit: u16) -> Ticket {
@@ -25,12 +24,6 @@ fn waits_fairly(server: &mut Server, owner: Owner, limit: u16) -> Ticket {
 
 fn waits_per(server: &mut Server, owner: Owner, limit: u16, per: u16) -> Ticket {
     server.queues(&[LOCK], for_long(fair_per(owner, limit, per)))
-}
-
-/// Which of these has been granted the lock.
-fn granted<const N: usize>(server: &mut Server, tickets: [Ticket; N]) -> [bool; N] {
-    server.turn();
-    tickets.map(|ticket| server.was_granted(ticket).is_some())
 }
 
 #[test]
@@ -61,21 +54,10 @@ fn a_place_is_counted_by_groups() {
 }
 
 #[test]
-fn behind_a_thousand_of_another_group_a_request_is_next() {
-    let mut server = full();
-    server.set_limits(|limits| limits.max_waiters = 0);
-    for number in 0..1000 {
-        let owner: Owner = Box::leak(format!("ann:w{number}").into_boxed_str());
-        server.queues(&[LOCK], for_long(fair(owner, 2)));
-    }
-    assert_eq!(server.asks(&[LOCK], in_queue(fair("ben:1", 2))), Ok(Acquired::Place(0)));
-}
-
-#[test]
 fn the_longest_queue_to_wait_in_is_that_of_the_own_group() {
     let mut server = full();
     let behind =
-        |plea, most| Plea { patience: Patience::Forever, max_queue: Some(most), ..for_long(plea) };
+        |ask, most| Request { patience: Patience::Forever, max_queue: Some(most), ..for_long(ask) };
     for owner in ["ann:3", "ann:4"] {
         server.queues(&[LOCK], behind(fair(owner, 2), 2));
     }
@@ -86,26 +68,6 @@ fn the_longest_queue_to_wait_in_is_that_of_the_own_group() {
     assert_eq!(server.asks(&[LOCK], behind(limited("cid", 2), 3)), Err(Refusal::Behind(3)));
     // The wait that is given up for the new one is not before it.
     server.queues(&[LOCK], behind(fair_per("ben:1", 2, 1), 1));
-}
-
-#[test]
-fn a_place_that_has_slept_has_its_old_position_in_its_group() {
-    let mut server = full();
-    let quick = Plea { patience: place(LEASE), ..for_long(fair("ben:1", 2)) };
-    let told = Plea { patience: told_on(Some(("deaf", "1")), LEASE), ..quick };
-    server.deaf.insert("deaf".to_owned());
-    assert_eq!(server.asks(&[LOCK], told), Ok(Acquired::Place(0)));
-    let behind = waits_fairly(&mut server, "ben:2", 2);
-    server.release(LOCK, "ann:1").unwrap();
-    server.at(10);
-    assert_eq!(granted(&mut server, [behind]), [true], "the first sleeps");
-    let third = waits_fairly(&mut server, "ben:3", 2);
-    assert_eq!(server.asks(&[LOCK], told), Ok(Acquired::Place(0)));
-    server.deaf.clear();
-    server.release(LOCK, "ann:2").unwrap();
-    server.at(20);
-    assert_eq!(granted(&mut server, [third]), [false]);
-    assert!(matches!(server.asks(&[LOCK], told), Ok(Acquired::Held(_))));
 }
 
 #[test]
@@ -137,63 +99,10 @@ fn a_report_has_the_groups_that_wait_in_the_order_of_their_turns() {
     assert!(groups.eq(right), "{:?}", report.groups);
 }
 
-/// The owners in the deadlock that this request would close.
-fn deadlock(server: &mut Server, locks: &[Lock], plea: Plea) -> Option<Vec<String>> {
-    match server.asks(locks, Plea { patience: Patience::Forever, ..plea }) {
-        Err(Refusal::Deadlock(found)) => {
-            let owners = found.links.iter().map(|link| String::from_utf8_lossy(&link.owner));
-            Some(owners.map(|owner| owner.into_owned()).collect())
-        }
-        _ => None,
-    }
-}
-
-#[test]
-fn one_that_waits_for_its_group_waits_for_those_of_it_that_hold_the_lock() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(fair_per("ann:1", 9, 1)));
-    server.takes(&[LOCK], for_long(fair_per("ben:1", 9, 1)));
-    server.takes(&[OTHER], for_long(alone("ann:2")));
-    server.queues(&[OTHER], for_long(alone("ann:1")));
-    // Ann's first waits for her second.
-    let found = deadlock(&mut server, &[LOCK], fair_per("ann:2", 9, 1));
-    assert_eq!(found, Some(vec!["ann:2".to_owned(), "ann:1".to_owned()]));
-    server.takes(&[THIRD], for_long(alone("ben:2")));
-    server.queues(&[THIRD], for_long(alone("cid:1")));
-    server.queues(&[LOCK], for_long(fair_per("ben:2", 9, 1)));
-}
-
-#[test]
-fn one_with_fair_waits_for_none_of_another_group_that_has_come_before_it() {
-    let mut server = full();
-    // Ben's first waits for ann's two, and holds what ann's third waits for.
-    server.takes(&[OTHER], for_long(alone("ben:1")));
-    server.queues(&[LOCK], for_long(fair("ben:1", 2)));
-    server.queues(&[OTHER], for_long(alone("ann:2")));
-    assert_eq!(deadlock(&mut server, &[LOCK], fair("cid:1", 2)), None);
-    // But one without FAIR is before it.
-    server.takes(&[THIRD], for_long(alone("dot")));
-    server.queues(&[LOCK], for_long(limited("eve", 2)));
-    server.queues(&[THIRD], for_long(alone("ann:1")));
-    let found = deadlock(&mut server, &[LOCK], fair("dot", 2));
-    assert!(found.is_some());
-}
-
-#[test]
-fn a_holder_that_came_unseen_and_is_released_does_not_hide_that_others_went_unseen() {
-    let mut server = server();
-    server.set((1, "lock"), shares([("ben:1", 1000)]));
-    server.takes(&[LOCK], for_long(fair("ann:1", 1)));
-    let ann = waits_per(&mut server, "ann:2", 1, 1);
-    server.foreign(Write::Swap(0, 1));
-    assert_eq!(server.release(LOCK, "ben:1"), Ok(true));
-    assert_eq!(granted(&mut server, [ann]), [true]);
-}
-
 #[test]
 fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_unseen() {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 50, ..fair("cid:1", 1) });
+    server.takes(&[LOCK], Request { ttl: 50, ..fair("cid:1", 1) });
     server.takes(&[OTHER], for_long(alone("eve")));
     let ann = waits_fairly(&mut server, "ann:1", 1);
     let ben = server.queues(&[LOCK, OTHER], for_long(sharing("ben")));
@@ -206,7 +115,7 @@ fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_un
 
 #[test]
 fn a_release_of_several_locks_ends_all_holds_before_any_other_owner_is_granted_one() {
-    let reasons: [(&str, Deed); 2] = [
+    let reasons: [(&str, Action); 2] = [
         ("it has the lock alone", |server| {
             server.takes(&[OTHER], for_long(alone("ann:1")));
         }),

@@ -10,7 +10,7 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
         limits.max_waiters_total = 3;
     });
     server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-    let waiting = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
+    let waiting = |owner| Request { patience: Patience::Forever, ..alone(owner) };
     server.queues(&[LOCK, OTHER], alone("ben"));
     for locks in [&[LOCK][..], &[OTHER], &[THIRD, OTHER]] {
         let answer = server.asks(locks, waiting("cid"));
@@ -42,24 +42,6 @@ fn an_orphan_is_given_its_end_once() {
     server.lags_until(200);
     assert_eq!(server.asks(&[LOCK], sharing("ann")), Ok(Acquired::Busy));
     assert_eq!(written(&mut server), []);
-}
-
-#[test]
-fn who_has_a_place_for_an_orphan_has_the_lock_when_it_ends() {
-    let mut server = orphanage();
-    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
-    server.at(301);
-    assert_eq!(server.holder(), held("ann", LEASE));
-}
-
-#[test]
-fn a_string_without_an_end_that_comes_under_a_queue_is_given_one() {
-    let mut server = orphanage();
-    server.takes(&[OTHER], alone("ann"));
-    let ben = server.queues(&[OTHER], alone("ben"));
-    server.set(OTHER, token("orphan", None));
-    server.at(301);
-    assert!(server.was_granted(ben).is_some());
 }
 
 #[test]

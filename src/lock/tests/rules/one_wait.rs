@@ -7,19 +7,19 @@ use crate::lock::WaitOutcome;
 const BOTH: [Lock; 2] = [LOCK, OTHER];
 const LEASE: Ms = 1000;
 
-fn forever(plea: Plea) -> Plea {
-    Plea { patience: Patience::Forever, ttl: 50_000, ..plea }
+fn forever(ask: Request) -> Request {
+    Request { patience: Patience::Forever, ttl: 50_000, ..ask }
 }
 
-fn in_queue(plea: Plea) -> Plea {
-    Plea { patience: place(LEASE), ttl: 50_000, ..plea }
+fn in_queue(ask: Request) -> Request {
+    Request { patience: place(LEASE), ttl: 50_000, ..ask }
 }
 
 /// `eve` holds both locks for long.
 fn held_by_eve() -> Server {
     let mut server = late_server();
     for lock in BOTH {
-        server.takes(&[lock], Plea { ttl: 50_000, ..alone("eve") });
+        server.takes(&[lock], Request { ttl: 50_000, ..alone("eve") });
     }
     server
 }
@@ -44,7 +44,7 @@ fn ann_has_a_place() -> (Server, Ticket) {
 fn ann_was_passed_by() -> Server {
     let (mut server, _) = ann_has_a_place();
     let patience = told_on(Some(("her", "turn")), LEASE);
-    server.asks(&[LOCK], Plea { patience, ..in_queue(alone("ann")) }).unwrap();
+    server.asks(&[LOCK], Request { patience, ..in_queue(alone("ann")) }).unwrap();
     server.set_limits(|limits| limits.claim_time = 20);
     server.release(LOCK, "eve").unwrap();
     server.at(30);
@@ -52,18 +52,6 @@ fn ann_was_passed_by() -> Server {
     server.queues(&[LOCK], forever(alone("cid")));
     assert_eq!(server.queue(LOCK).len(), 1, "she sleeps");
     server
-}
-
-fn told(server: &mut Server, ticket: Ticket) -> Option<Told> {
-    server.turn();
-    server.told.get(&ticket).cloned()
-}
-
-fn served_next(server: &mut Server) -> String {
-    let (holder, _) = server.holder().unwrap();
-    server.release(LOCK, &*holder.leak()).unwrap();
-    server.turn();
-    server.holder().map_or_else(String::new, |(next, _)| next)
 }
 
 #[test]
@@ -89,8 +77,8 @@ fn an_owner_that_waits_is_refused_a_wait_for_other_locks() {
         let mut server = held_by_eve();
         waits(&mut server);
         for locks in [&[OTHER][..], &BOTH] {
-            for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
-                let Err(Refusal::OneWait(names)) = server.asks(locks, plea) else {
+            for ask in [forever(alone("ann")), in_queue(alone("ann"))] {
+                let Err(Refusal::OneWait(names)) = server.asks(locks, ask) else {
                     panic!("{locks:?}");
                 };
                 assert_eq!(names[0].borrow(), name(LOCK));
@@ -104,24 +92,13 @@ fn an_owner_that_waits_is_refused_a_wait_for_other_locks() {
 }
 
 #[test]
-fn a_client_that_can_not_be_blocked_ends_the_wait_that_it_has_taken_over() {
-    let (mut server, ann, ben) = ann_waits();
-    let again = server.queues(&[LOCK], forever(alone("ann")));
-    server.cannot_block(again);
-    assert_eq!(server.queue(LOCK), [ben]);
-    assert_eq!(told(&mut server, ann), Some(Told::Replaced));
-    server.at(1);
-    assert_eq!(server.locks.remembered().waiters, 1);
-}
-
-#[test]
 fn a_place_that_would_close_a_deadlock_has_no_other_turn_after_a_pause_in_which_its_claim_ended() {
     for writes in [false, true] {
         let mut server = server();
-        let other = Plea { ttl: 50_000, ..alone("ann") };
+        let other = Request { ttl: 50_000, ..alone("ann") };
         server.takes(&[OTHER], other);
-        server.takes(&[LOCK], Plea { ttl: 100, ..alone("eve") });
-        server.asks(&[LOCK], Plea { patience: place(470), ..alone("ann") }).unwrap();
+        server.takes(&[LOCK], Request { ttl: 100, ..alone("eve") });
+        server.asks(&[LOCK], Request { patience: place(470), ..alone("ann") }).unwrap();
         server.queues(&[OTHER], forever(alone("ben")));
         server.at(200);
         assert_eq!(server.holder().unwrap().0, "ann", "she has yet to claim it");
@@ -140,16 +117,6 @@ fn a_place_that_would_close_a_deadlock_has_no_other_turn_after_a_pause_in_which_
         // She sleeps, and when she asks she hears why.
         let asked = server.asks(&[LOCK], in_queue(alone("ann")));
         assert_eq!(matches!(asked, Err(Refusal::Deadlock(_))), writes, "{asked:?}");
-    }
-}
-
-#[test]
-fn a_place_that_was_passed_by_wakes_where_it_stood_for_each_request_of_its_owner() {
-    for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
-        let mut server = ann_was_passed_by();
-        assert!(server.asks(&[LOCK], plea).is_ok());
-        assert_eq!(server.queue(LOCK).len(), 2);
-        assert_eq!(served_next(&mut server), "ann");
     }
 }
 
@@ -190,34 +157,15 @@ fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
 fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_had() {
     let mut server = ann_was_passed_by();
     server.release(OTHER, "eve").unwrap();
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
+    server.takes(&[OTHER], Request { ttl: 50_000, ..alone("ann") });
     // While she sleeps cid waits for ben alone, and ben for ann.
     server.queues(&[OTHER], forever(alone("ben")));
     server.at(LEASE / 2);
-    for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
-        let refused = server.asks(&[LOCK], plea);
+    for ask in [forever(alone("ann")), in_queue(alone("ann"))] {
+        let refused = server.asks(&[LOCK], ask);
         assert!(matches!(refused, Err(Refusal::Deadlock(_))), "{refused:?}");
         assert_eq!(server.queue(LOCK).len(), 1, "she sleeps");
     }
     server.at(LEASE + 1);
     assert_eq!(server.locks.waiting.waits.leased_places(), 0, "her lease is over");
-}
-
-#[test]
-fn an_owner_may_wait_for_other_locks_beside_a_grant_that_it_has_not_heard_of_but_not_for_that_too()
-{
-    let (mut server, _, _) = ann_waits();
-    server.release(LOCK, "eve").unwrap();
-    for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
-        let refused = server.asks(&BOTH, plea);
-        let is_right = matches!(&refused, Err(Refusal::Undelivered(lock)) if lock.borrow() == name(LOCK))
-            || matches!((&refused, plea.patience), (Err(Refusal::HoldsSome), Patience::Place(_)));
-        assert!(is_right, "{refused:?}");
-    }
-    server.queues(&[OTHER], forever(alone("ann")));
-    server.turn();
-    let (mut server, _, _) = ann_waits();
-    server.release(LOCK, "eve").unwrap();
-    server.turn();
-    server.queues(&BOTH, forever(alone("ann")));
 }

@@ -1,4 +1,4 @@
-//! Places in the queue: who waits without a client, and asks again.
+//! Places in the queue: who waits without a client, and polls.
 
 use super::*;
 
@@ -65,29 +65,8 @@ fn an_owner_that_holds_some_of_it_gets_no_place() {
 }
 
 #[test]
-fn a_place_for_several_locks_has_the_worst_of_its_places_and_all_or_nothing() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
-    server.place_of("ben");
-    server.asks(&[LOCK, OTHER], in_queue(alone("cid"))).unwrap();
-    let asks = server.asks(&[OTHER, LOCK], in_queue(alone("cid")));
-    assert_eq!(asks, Ok(Acquired::Place(1)));
-    server.release(LOCK, "ben").unwrap();
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), None);
-    server.release(OTHER, "ann").unwrap();
-    assert_eq!(server.holder(), held("cid", LEASE));
-    assert_eq!(server.holders_of(OTHER), all([("cid", LEASE)]));
-    assert_eq!(server.release(OTHER, "cid"), Ok(false));
-    server.at(10);
-    assert_eq!(server.holder(), None);
-    assert!(server.is_empty());
-}
-
-#[test]
 fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
-    let ends: [Deed; 2] =
+    let ends: [Action; 2] =
         [|server| server.demote(true), |server| server.set_limits(|limits| limits.drain = true)];
     for end in ends {
         let mut server = server();
@@ -104,7 +83,7 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
 fn an_owner_has_another_turn_after_a_short_pause_in_which_its_claim_ended() {
     let mut server = server();
     server.gets("ann", 100);
-    server.asks(&[LOCK], Plea { patience: place(470), ..alone("ben") }).unwrap();
+    server.asks(&[LOCK], Request { patience: place(470), ..alone("ben") }).unwrap();
     let cid = server.waits("cid", 100);
     server.at(469);
     (server.keys.paused, server.keys.keeps_back) = (true, true);

@@ -29,7 +29,7 @@ fn a_queue_that_moved_up_because_one_of_several_gave_up_is_served() {
 #[test]
 fn it_cannot_be_starved() {
     let mut server = server();
-    let longer = |owner, ttl| Plea { ttl, ..alone(owner) };
+    let longer = |owner, ttl| Request { ttl, ..alone(owner) };
     server.takes(&[LOCK], alone("ann"));
     server.takes(&[OTHER], longer("ben", 150));
     let cid = server.queues(&BOTH, alone("cid"));
@@ -60,9 +60,9 @@ fn a_release_of_one_lock_writes_no_other_that_the_server_was_not_asked_about() {
 #[test]
 fn one_behind_a_waiter_whose_time_is_up_is_served_whichever_queue_that_is_found_in() {
     let mut server = late_server();
-    server.takes(&[LOCK], Plea { ttl: 1000, ..sharing("ann") });
-    server.queues(&[LOCK], Plea { patience: Patience::Until(START + 20), ..alone("ben") });
-    let cid = server.queues(&[LOCK], Plea { mode: Mode::Limit(2), ..alone("cid") });
+    server.takes(&[LOCK], Request { ttl: 1000, ..sharing("ann") });
+    server.queues(&[LOCK], Request { patience: Patience::Until(START + 20), ..alone("ben") });
+    let cid = server.queues(&[LOCK], Request { mode: Mode::Limit(2), ..alone("cid") });
     server.takes(&[OTHER], alone("eve"));
     server.queues(&[OTHER, LOCK], alone("dot"));
     server.lags_until(30);
@@ -91,7 +91,7 @@ fn a_queue_hears_of_the_new_end_of_what_its_holder_is_granted_beside_another_loc
 fn a_request_that_the_server_refuses_keeps_no_client_from_what_runs_out() {
     let mut server = server();
     server.gets("ann", 37);
-    let short = Plea { ttl: 20, ..alone("dot") };
+    let short = Request { ttl: 20, ..alone("dot") };
     server.takes(&[OTHER], short);
     let ben = server.waits("ben", 50);
     server.queues(&BOTH, alone("ann"));
@@ -110,7 +110,7 @@ fn a_request_that_the_server_refuses_keeps_no_client_from_what_runs_out() {
 fn one_whose_time_is_up_is_in_no_client_s_way_whichever_of_its_queues_is_looked_at() {
     let mut server = late_server();
     server.takes(&BOTH, alone("dot"));
-    server.queues(&BOTH, Plea { patience: Patience::Until(START + 21), ..sharing("cid") });
+    server.queues(&BOTH, Request { patience: Patience::Until(START + 21), ..sharing("cid") });
     let ann = server.queues(&BOTH, alone("ann"));
     server.foreign(Write::Set(LOCK, token("ann", None)));
     server.foreign(Write::Del(OTHER));

@@ -7,7 +7,7 @@ use crate::lock::{LAST_MS, Left, SHARED_MARKER, Share};
 fn shared() -> Server {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    let short = Plea { ttl: 30, ..sharing("ben") };
+    let short = Request { ttl: 30, ..sharing("ben") };
     server.takes(&[LOCK], short);
     server
 }
@@ -51,26 +51,26 @@ fn a_reader_that_comes_after_a_waiting_writer_waits_behind_it() {
 }
 
 #[test]
-fn a_crowd_of_readers_is_told_in_portions() {
+fn a_crowd_of_readers_gets_its_replies_in_portions() {
     let mut server = server();
     server.gets("ann", 100);
     let owners: Vec<Owner> = (0..1000).map(|number| &*format!("reader {number}").leak()).collect();
     for owner in owners {
-        let long = Plea { ttl: 1000, ..sharing(owner) };
+        let long = Request { ttl: 1000, ..sharing(owner) };
         server.queues(&[LOCK], long);
     }
     server.release(LOCK, "ann").unwrap();
     server.turn();
-    let at_once = server.told.len();
+    let at_once = server.replies.len();
     assert!((1..=50).contains(&at_once), "{at_once}");
     server.at(99);
-    assert_eq!(server.told.len(), 1000);
+    assert_eq!(server.replies.len(), 1000);
 }
 
 /// `cid` shares the lock for long, and `dot` waits for it alone, before all who come to wait for a share now.
 fn shared_before_a_writer() -> Server {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..sharing("cid") });
+    server.takes(&[LOCK], Request { ttl: 50_000, ..sharing("cid") });
     server.queues(&[LOCK], alone("dot"));
     server
 }
@@ -82,7 +82,7 @@ fn has_share(server: &mut Server, owner: Owner) {
 }
 
 /// The other lock can't be written when this waiter comes to share the first.
-fn is_served_when_writes_are_accepted_again(mut server: Server, waiter: Ticket, shares: Deed) {
+fn is_served_when_writes_are_accepted_again(mut server: Server, waiter: Ticket, shares: Action) {
     server.keys.closed.insert(OTHER);
     shares(&mut server);
     server.at(10);
@@ -102,7 +102,7 @@ fn one_that_has_come_to_share_is_served_when_the_server_accepts_writes_again() {
 #[test]
 fn one_that_a_search_has_found_to_share_is_served_in_the_next_tick() {
     let mut server = shared_before_a_writer();
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("dot") });
+    server.takes(&[OTHER], Request { ttl: 50_000, ..alone("dot") });
     let ann = server.queues(&[LOCK], sharing("ann"));
     // The server does not tell of everything at once.
     server.keys.write(Write::ZAdd(LOCK, vec![share("ann", 50_000)]));

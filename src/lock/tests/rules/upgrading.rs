@@ -11,18 +11,18 @@ fn shared() -> Server {
     server
 }
 
-fn in_queue(plea: Plea) -> Plea {
-    Plea { patience: place(100), ..plea }
+fn in_queue(ask: Request) -> Request {
+    Request { patience: place(100), ..ask }
 }
 
 #[test]
 fn beside_another_sharer_a_try_is_busy_and_one_that_would_wait_is_refused() {
     let mut server = shared();
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
-    let forever = |plea| Plea { patience: Patience::Forever, ..plea };
+    let forever = |ask| Request { patience: Patience::Forever, ..ask };
     for locks in [&[LOCK][..], &[LOCK, OTHER], &[OTHER, LOCK]] {
-        for plea in [forever(alone("ann")), in_queue(alone("ann"))] {
-            assert_eq!(server.asks(locks, plea), Err(Refusal::NoUpgrade), "{locks:?}");
+        for ask in [forever(alone("ann")), in_queue(alone("ann"))] {
+            assert_eq!(server.asks(locks, ask), Err(Refusal::NoUpgrade), "{locks:?}");
         }
     }
     assert!(server.check(LOCK, "ann").unwrap().is_some(), "still shared");
@@ -36,9 +36,9 @@ fn the_refusal_comes_before_those_of_limits_and_deadlocks_and_while_the_server_d
     server.set_limits(|limits| limits.max_waiters_total = 1);
     server.takes(&[OTHER], alone("cid"));
     server.queues(&[OTHER], alone("ben"));
-    let plea = Plea { patience: Patience::Forever, max_queue: Some(1), ..alone("ann") };
-    assert_eq!(server.asks(&[LOCK, OTHER], plea), Err(Refusal::NoUpgrade));
+    let ask = Request { patience: Patience::Forever, max_queue: Some(1), ..alone("ann") };
+    assert_eq!(server.asks(&[LOCK, OTHER], ask), Err(Refusal::NoUpgrade));
     server.set_limits(|limits| limits.drain = true);
-    assert_eq!(server.asks(&[LOCK], plea), Err(Refusal::NoUpgrade));
+    assert_eq!(server.asks(&[LOCK], ask), Err(Refusal::NoUpgrade));
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
 }

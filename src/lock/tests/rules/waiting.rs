@@ -78,7 +78,7 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
         ticks += 1;
     }
     server.turn();
-    assert_eq!((ticks, server.told.len()), (10, 600));
+    assert_eq!((ticks, server.replies.len()), (10, 600));
 }
 
 #[test]

@@ -11,6 +11,6 @@ fn a_release_withdraws_what_its_owner_waits_for() {
     assert_eq!(server.release(LOCK, "ben"), Ok(false));
     assert_eq!(server.queue(LOCK), [cid]);
     server.turn();
-    assert_eq!(server.told.get(&one), Some(&Told::TimedOut));
+    assert_eq!(server.replies.get(&one), Some(&Reply::TimedOut));
     assert_eq!(server.holder(), held("ann", 100));
 }

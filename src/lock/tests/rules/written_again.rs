@@ -18,7 +18,7 @@ fn gone_too_early(how: &str, flavour: Flavour) -> Server {
         "of several" => _ = server.takes(&[OTHER, LOCK], alone("ann")),
         "tied" => {
             let client = server.connect();
-            server.takes(&[LOCK], Plea { session: true, client, ..alone("ann") });
+            server.takes(&[LOCK], Request { session: true, client, ..alone("ann") });
         }
         "a place" => {
             server.gets("zoe", 100);
@@ -36,7 +36,7 @@ fn gone_too_early(how: &str, flavour: Flavour) -> Server {
         "limited" => _ = server.takes(&[LOCK], limited("ann", 2)),
         _ => {
             server.takes(&[LOCK], sharing("ann"));
-            server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ben") });
+            server.takes(&[LOCK], Request { ttl: 50, ..sharing("ben") });
         }
     }
     server.step(MINUTE);
@@ -94,7 +94,7 @@ fn a_job_writes_no_key_again_and_the_tick_after_it_does() {
         }
         server.step(MINUTE);
         server.expire_cycle(&[LOCK]);
-        server.takes(&[OTHER], Plea { ttl: 1000, ..alone("cid") });
+        server.takes(&[OTHER], Request { ttl: 1000, ..alone("cid") });
         server.queues(&[OTHER], alone("eve"));
         server.foreign(Write::Persist(OTHER));
         assert!(server.has_job());
@@ -154,7 +154,7 @@ fn with_less_than_two_milliseconds_left_nothing_is_written() {
 fn when_a_key_that_went_too_early_was_to_be_written_again_nothing_is_granted_in_a_pause() {
     let mut server = server();
     let all = [OTHER, THIRD, LOCK];
-    server.takes(&all, Plea { ttl: 19, ..alone("ann") });
+    server.takes(&all, Request { ttl: 19, ..alone("ann") });
     let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
     server.keys.closed.insert(LOCK);
     server.at(3);

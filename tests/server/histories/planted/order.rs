@@ -60,7 +60,7 @@ fn one_that_was_seen_behind_another_and_comes_first_is_refused() {
 }
 
 #[test]
-fn one_that_released_and_asks_again_comes_behind_those_who_wait() {
+fn one_that_released_and_asks_anew_comes_behind_those_who_wait() {
     let calls = |again, first| {
         of(vec![
             call("a", ask(Exclusive, 100), (0, 1), Int(1)),

@@ -70,7 +70,7 @@ fn a_grant_that_was_to_be_claimed_lasts_as_long_on_a_server_that_takes_over() {
     assert!(refused(&claimed(600)));
 }
 
-/// To ask again shortens no hold that lasts longer, and says once more by which number it is held.
+/// A retry shortens no hold that lasts longer, and says once more by which number it is held.
 #[test]
 fn a_grant_that_outlasted_a_takeover_may_have_its_number_for_as_long() {
     let asked_again = |at| {
@@ -174,7 +174,7 @@ fn a_claim_that_does_not_last_for_its_ttl_is_refused() {
 }
 
 #[test]
-fn one_that_holds_the_lock_and_is_told_a_place_is_refused() {
+fn one_that_holds_the_lock_and_gets_a_place_is_refused() {
     Rule::RetryIsFree.is_broken_by([
         call("b", queue(50), (2, 3), Int(1)),
         call("b", queue(50), (40, 41), Place(-1)),
