@@ -123,7 +123,7 @@ impl Way {
         matches!(self, Way::Shared | Way::Limited | Way::SharedWithAnother)
     }
 
-    /// How its owner asks for the lock, or asks again.
+    /// How its owner asks for the lock, or retries.
     fn ask(self, owner: &str, ttl: u64) -> Command {
         let key = self.key();
         match self {

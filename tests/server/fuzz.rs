@@ -71,7 +71,7 @@ fn whatever_is_said_the_server_lives_and_answers_and_leaves_alone_what_is_no_loc
     assert!(differs.is_empty(), "LOCK_SEED={seed}: {differs:#?}");
 }
 
-/// Some wait indefinitely. Sooner or later each is told that its time is up, or sent away.
+/// Some wait indefinitely. Sooner or later the time of each is up, or it is sent away.
 fn unblock_all_again_and_again(server: &Server, is_over: &AtomicBool) {
     let mut client = server.client();
     // Older servers have written the answer of a waiter that was woken in this very turn already, and

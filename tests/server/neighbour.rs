@@ -108,7 +108,7 @@ fn another_module_may_ask_about_what_it_holds_and_has_lost() {
     assert_eq!(info["holders"][0]["owner"], "s", "{info:?}");
 }
 
-/// It is told of each of our changes when that is done, and may make others at once.
+/// It hears of each of our changes when that is done, and may make others at once.
 #[test]
 fn another_module_may_call_every_command_when_it_hears_of_ours() {
     let server = with_neighbour();

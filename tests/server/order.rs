@@ -19,7 +19,7 @@ enum Way {
     /// Together with another lock, which is free.
     Several,
     Shared,
-    /// It keeps a place, and asks again when it has its turn.
+    /// It keeps a place, and retries when it has its turn.
     Place,
 }
 

@@ -16,7 +16,7 @@
 //! The word before `>` names a connection, `>` alone is one too, and `(TX)` may stand before it. What
 //! follows up to the next prompt is the answer, as redis-cli shows it. A command without an answer
 //! must wait in the server; its answer comes later, behind the connection's name and a colon. So does
-//! what a connection is told that has said SUBSCRIBE. A line
+//! what a connection hears that has said SUBSCRIBE. A line
 //! that begins with `#` and a space is a comment. Where a client says `WAIT`, the server has one replica,
 //! in sync.
 //!

@@ -5,7 +5,7 @@ use crate::support::*;
 
 const DEFECT: &str = "ERR internal error in the lock module; please report it";
 
-/// A server whose module panics where it is told to.
+/// A server whose module panics where it is asked to.
 fn server() -> Server {
     Server::with().provoking().start()
 }

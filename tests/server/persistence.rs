@@ -138,7 +138,7 @@ fn the_append_only_file_gives_a_server_without_the_module_the_same_holds() {
             "{key}: no {event} in {commands:?}"
         );
     }
-    // Asking again for less moves nothing; and a hand-over is one write, so the lock is never free.
+    // A retry for less moves nothing; and a handoff is one write, so the lock is never free.
     assert!(!commands.iter().any(|line| line.starts_with("PEXPIREAT again-less")));
     assert!(!commands.iter().any(|line| *line == "DEL by-release"));
     server.kill_9();
@@ -159,7 +159,7 @@ fn a_snapshot_gives_the_same_holds() {
 #[test]
 fn a_power_cut_loses_nothing_that_was_answered() {
     let server = Server::with().append_only().config("appendfsync always").start();
-    for how in ["try", "retry", "renew", "hand-over", "release", "expiry"] {
+    for how in ["try", "retry", "renew", "handoff", "release", "expiry"] {
         let mut client = server.client();
         cmd!(client, "LOCK.ACQUIRE", how, "a", LONG);
         let owner = match how {

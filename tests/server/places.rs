@@ -25,7 +25,7 @@ fn notified(key: impl Arg, owner: impl Arg, channel: impl Arg, message: impl Arg
     command
 }
 
-/// A connection that is told what is published on this channel.
+/// A connection that gets what is published on this channel.
 fn listener(server: &Server, channel: &str) -> Client {
     let mut listener = server.client();
     let subscribed = cmd!(listener, "SUBSCRIBE", channel);

@@ -1,5 +1,5 @@
 //! What a server does too seldom for a test to wait for it, and what this module makes of that. The
-//! module of these tests is told by `LOCK.PROVOKE` to behave as if it had happened.
+//! module of these tests is asked by `LOCK.PROVOKE` to behave as if it had happened.
 
 use crate::support::*;
 

@@ -220,7 +220,7 @@ fn wait_after_an_acquire_that_did_not_wait_covers_it_too() {
 }
 
 #[test]
-fn wait_counts_for_an_owner_that_asks_again_over_another_connection() {
+fn wait_counts_for_an_owner_that_retries_over_another_connection() {
     let asks = [
         |ttl| args!["LOCK.ACQUIRE", "k", "a", ttl],
         |ttl| args!["LOCK.ACQUIRE", "k", "a", ttl, "SHARED"],

@@ -4,21 +4,8 @@ use crate::support::*;
 
 /// A user that may do everything, and who is `name`.
 fn allow(client: &mut Client, name: &str) {
-    let set = args![
-        "ACL",
-        "SETUSER",
-        name,
-        "reset",
-        "on",
-        "nopass",
-        "~*",
-        "&*",
-        "+@all",
-        "+lock.acquire",
-        "+lock.macquire",
-        "+lock.release"
-    ];
-    assert_eq!(client.run(&set), "OK");
+    let rules = "reset on nopass ~* &* +@all +lock.acquire +lock.macquire +lock.release";
+    assert_eq!(client.run(&words(&format!("ACL SETUSER {name} {rules}"))), "OK");
 }
 
 /// A client of this user, which waits in this command.

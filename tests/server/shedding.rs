@@ -10,7 +10,7 @@ fn behind(most: impl Arg, waiting: &[&str]) -> Command {
 }
 
 #[test]
-fn a_request_that_would_wait_behind_too_many_is_told_how_many_wait() {
+fn a_request_that_would_wait_behind_too_many_gets_how_many_wait() {
     for in_resp3 in [false, true] {
         let server = Server::start();
         let mut client = server.client();
@@ -36,7 +36,7 @@ fn a_request_that_would_wait_behind_too_many_is_told_how_many_wait() {
         assert!(client.holder("free").is_nil());
         // It has not joined, so one that lets three be before it has two before it.
         assert_eq!(client.run(&behind(3, &["QUEUE", "1000"])), -3);
-        // Asking again is not joining.
+        // To poll is not to join.
         assert_eq!(client.run(&behind(0, &["QUEUE", "1000"])), -3);
     }
 }
@@ -52,7 +52,7 @@ fn a_request_that_need_not_wait_is_granted_however_few_may_be_before_it() {
 }
 
 #[test]
-fn where_nothing_waits_a_request_is_told_nil_as_ever() {
+fn where_nothing_waits_a_request_gets_nil_as_ever() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");

@@ -14,9 +14,9 @@ fn keeper(server: &Server) -> Client {
     client
 }
 
-/// Which keys it is told of before its next command is answered.
+/// Which keys it hears of before its next command is answered.
 fn told_of(client: &mut Client) -> Vec<String> {
-    // What is to be told is told at the end of the turn.
+    // What is to be told goes out at the end of the turn.
     cmd!(Client::connect(client.address()), "PING");
     client.send(&["ECHO", "that was all"]);
     let mut told = Vec::new();
@@ -48,7 +48,7 @@ fn a_client_that_is_not_told_of_its_own_changes_is_told_of_whom_its_lock_goes_to
         client.send(&args!["LOCK.RELEASE", "k", "a"]);
         let released = client.answer();
         assert_eq!(released, 1, "{mode}");
-        assert_eq!(told_of(&mut client), ["k"], "{mode}: a hand-over");
+        assert_eq!(told_of(&mut client), ["k"], "{mode}: a handoff");
         waiter.answer().fence();
         let mut other = server.client();
         other.release("k", "w");

@@ -204,7 +204,7 @@ fn a_lock_granted_and_released_again_in_one_transaction_goes_on_to_the_next() {
 }
 
 #[test]
-fn a_waiter_with_an_owner_made_up_by_the_server_is_told_which() {
+fn a_waiter_with_an_owner_made_up_by_the_server_gets_its_name() {
     let server = Server::start();
     let mut client = server.client();
     for resp3 in [false, true] {

@@ -2,7 +2,7 @@
 //! from all that has come and gone.
 
 use super::interleavings::random::Random;
-use super::simulated::{Content, Flavour, Lock, Owner, Plea, START, Server, Told, Write};
+use super::simulated::{Content, Flavour, Lock, Owner, Reply, Request, START, Server, Write};
 use crate::lock::{Acquired, Mode, Ms, Patience, SHARED_MARKER, Ticket};
 
 const LOCK: Lock = (0, "pool");
@@ -193,8 +193,8 @@ impl History {
         };
         self.steps.push(format!("{owner} asks {mode:?} {patience:?}"));
         let client = self.server.connect();
-        let plea = Plea { mode, patience, client, ttl: TTL, ..Plea::of(owner) };
-        let answer = self.server.acquire_all(&[LOCK], plea);
+        let ask = Request { mode, patience, client, ttl: TTL, ..Request::of(owner) };
+        let answer = self.server.acquire_all(&[LOCK], ask);
         self.naive.clock += 1;
         let ticket = match answer {
             Ok(Acquired::Waiting(ticket)) => ticket,
@@ -324,8 +324,8 @@ impl History {
         }
         let happened = self.server.happened();
         assert!(happened.offences.is_empty(), "{:?}", happened.offences);
-        let is_granted = |told: &Told| matches!(told, Told::Granted(..) | Told::TimedOut);
-        assert!(self.server.told.values().all(is_granted));
+        let is_granted = |told: &Reply| matches!(told, Reply::Granted(..) | Reply::TimedOut);
+        assert!(self.server.replies.values().all(is_granted));
     }
 }
 

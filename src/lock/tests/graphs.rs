@@ -8,7 +8,7 @@ use super::interleavings::orders::search::{
 };
 use super::interleavings::random::Random;
 use super::interleavings::{first_seed, from_env};
-use super::simulated::{Plea, SECRET};
+use super::simulated::{self, SECRET};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::deadlock::{Claim, Deadlock};
 use crate::lock::deadlock::{Holders, Snapshot};
@@ -46,7 +46,9 @@ impl Graph {
     fn asks_until(&mut self, owner: &str, locks: &[(&str, Mode)], until: Option<Ms>) -> Ticket {
         let names: Vec<NameRef<'_>> =
             locks.iter().map(|(key, _)| NameRef::new(0, key.as_bytes(), SECRET)).collect();
-        let request = Plea { patience: Patience::Forever, ..Plea::of("") }.request();
+        let request =
+            simulated::Request { patience: Patience::Forever, ..simulated::Request::of("") }
+                .for_core();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };
         self.0.enroll(&request, &names, (until, None), NOW)

@@ -103,9 +103,9 @@ fn tell_of(seed: u64) {
 }
 
 /// Tells of a history that fails: how it does so, and by as few steps as can be found.
-fn tell<Step: Clone + Debug>(
+pub fn tell<Step: Clone + Debug>(
     seed: u64,
-    flavour: Flavour,
+    flavour: impl Debug,
     steps: Vec<Step>,
     run: impl Fn(&[Step]) -> Option<Failure>,
 ) {

@@ -15,12 +15,12 @@ mod replying;
 mod resting;
 
 pub use comparing::info;
-pub use following::{Around, Deed};
+pub use following::{Action, Around};
 
 use crate::lock::fence::Fence;
 use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 
-use super::simulated::{Flavour, Lock, Owner, Plea};
+use super::simulated::{Flavour, Lock, Owner, Request};
 use super::sums::sums;
 use counting::Counted;
 
@@ -115,14 +115,14 @@ pub struct Waiter {
     /// Where it stands among all: by the ticket of the request that has begun this wait.
     pub since: Ticket,
     pub locks: Vec<Lock>,
-    pub plea: Plea,
+    pub ask: Request,
     /// Its user has lost the right to what it waits for.
     pub barred: bool,
 }
 
 impl Waiter {
     pub fn until(&self) -> Option<Ms> {
-        match self.plea.patience {
+        match self.ask.patience {
             Patience::Until(until) => Some(until),
             Patience::Try | Patience::Forever | Patience::Place(_) => None,
         }
@@ -272,10 +272,10 @@ impl Model {
     }
 
     /// Does it ask to have one of these locks alone that its owner shares? Surely, or only perhaps?
-    fn is_upgrade(&self, locks: &[Lock], plea: &Plea, surely: bool) -> bool {
+    fn is_upgrade(&self, locks: &[Lock], ask: &Request, surely: bool) -> bool {
         locks.iter().any(|&lock| {
-            let own = self.hold(lock, plea.owner).filter(|own| own.how == How::Shared);
-            plea.mode == Mode::Exclusive
+            let own = self.hold(lock, ask.owner).filter(|own| own.how == How::Shared);
+            ask.mode == Mode::Exclusive
                 && own.is_some_and(|own| !(surely && (own.may_go() || own.is_loose)))
         })
     }
@@ -290,7 +290,7 @@ impl Model {
 
     /// The one wait of this owner in the database of these locks.
     fn wait_of(&self, owner: Owner, locks: &[Lock]) -> Option<&Waiter> {
-        let mut its = self.queue.iter().filter(|one| one.plea.owner == owner);
+        let mut its = self.queue.iter().filter(|one| one.ask.owner == owner);
         its.find(|one| one.locks[0].0 == locks[0].0)
     }
 

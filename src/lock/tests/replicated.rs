@@ -1,8 +1,8 @@
 //! `REPLICAS n` on three nodes: a master and two replicas, of which one may be promoted while the master is cut off and
 //! goes on. What owners are told is judged by what the replicas have in their keys, and by nothing inside:
 //!
-//! - an owner is told of a hold, and of its end, when n replicas have acknowledged both;
-//! - until then it does not have it, and to all others it is held; it is told as soon as they have, or `NoReplicas` at
+//! - an owner hears of a hold, and of its end, when n replicas have acknowledged both;
+//! - until then it does not have it, and to all others it is held; it hears as soon as they have, or `NoReplicas` at
 //!   the deadline, and then it is given back;
 //! - whichever replica is promoted knows each hold that was told after both have acknowledged it, and after one, if that
 //!   is the one: no two owners are told of one lock at a time.
@@ -24,7 +24,7 @@ use crate::lock::tests::explore::fingerprint::Reader;
 use crate::lock::tests::model::Verdict;
 
 use super::interleavings::random::Random;
-use super::interleavings::{Failure, first_seed, from_env, lives, shrink};
+use super::interleavings::{Failure, first_seed, from_env, lives, tell};
 use super::simulated::Flavour;
 use nodes::{Nodes, OWNERS, Step, Wait};
 
@@ -66,28 +66,11 @@ fn any(random: &mut Random) -> Step {
         92 => Step::Late(random.between(1, 40)),
         93 => Step::Kill(n),
         94 => Step::Unblock(n),
-        95 => {
-            if random.one_in(3) {
-                Step::Pause
-            } else {
-                Step::Resume
-            }
-        }
-        96 => Step::Resume,
-        97 => {
-            if random.one_in(3) {
-                Step::Demote
-            } else {
-                Step::Turn
-            }
-        }
-        98 => {
-            if random.one_in(2) {
-                Step::Promote { replica }
-            } else {
-                Step::Turn
-            }
-        }
+        95 if random.one_in(3) => Step::Pause,
+        95 | 96 => Step::Resume,
+        97 if random.one_in(3) => Step::Demote,
+        98 if random.one_in(2) => Step::Promote { replica },
+        97 | 98 => Step::Turn,
         _ => Step::AskOld { owner, lock, replicas },
     }
 }
@@ -115,16 +98,7 @@ fn run(flavour: Flavour, timeout: Ms, steps: &[Step]) -> Result<book::Counts, Fa
 
 fn tell_of(seed: u64) {
     let (flavour, timeout, steps) = history(seed);
-    let Err(failure) = run(flavour, timeout, &steps) else { return };
-    let run = |steps: &[Step]| run(flavour, timeout, steps).err();
-    let (steps, failure) = shrink::shrink(steps, failure, run);
-    let steps: Vec<String> = steps.iter().map(|step| format!("  {step:?}")).collect();
-    panic!(
-        "{}\nafter {} of these, {flavour:?}, timeout {timeout}:\n{}\nreplay with LOCK_SEED={seed}",
-        failure.why,
-        failure.step,
-        steps.join("\n")
-    );
+    tell(seed, (flavour, timeout), steps, |steps| run(flavour, timeout, steps).err());
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod deadlocks;
 mod denying;
 mod elsewhere;
 mod fairly;
-mod handing_over;
+mod handoff;
 mod hearing;
 mod holding;
 mod limiting;
@@ -20,7 +20,6 @@ mod refusing;
 mod remembering;
 mod replicating;
 mod reporting;
-mod sessions;
 mod several;
 mod sharing;
 mod shedding;
@@ -35,7 +34,8 @@ use crate::lock::fence::Fence;
 use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Reason, Refusal, SHARED_MARKER, Ticket};
 
 use super::simulated::{
-    Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write, place, told_on,
+    Answers, Content, Flavour, Key, Lock, Owner, Reply, Request, START, Server, Write, place,
+    told_on,
 };
 
 const LOCK: Lock = (0, "lock");
@@ -47,10 +47,10 @@ const THIRD: Lock = (0, "third");
 const LEASE: Ms = 1000;
 
 /// Something that may be done to a server, in a table of such things.
-type Deed = fn(&mut Server);
+type Action = fn(&mut Server);
 
 /// Ways in which the core comes to know that `ann`'s hold has run out.
-const LAPSES: [(&str, Deed); 7] = [
+const LAPSES: [(&str, Action); 7] = [
     ("another owner waits", |server| {
         server.waits("ben", 100);
         server.at(101);
@@ -65,7 +65,7 @@ const LAPSES: [(&str, Deed); 7] = [
         server.gets("ben", 100);
         server.at(101);
     }),
-    ("its owner asks again", |server| {
+    ("its owner retries", |server| {
         server.lags_until(101);
         server.gets("ann", 100);
         server.at(101);
@@ -121,61 +121,42 @@ fn no_lock(deadline: Option<Ms>) -> Key {
 }
 
 /// A request for a lock alone, for 100 ms. It comes by a connection of its own.
-fn alone(owner: Owner) -> Plea {
-    Plea::of(owner)
+fn alone(owner: Owner) -> Request {
+    Request::of(owner)
 }
 
 /// The same, for a share.
-fn sharing(owner: Owner) -> Plea {
-    Plea { mode: Mode::Shared, ..alone(owner) }
+fn sharing(owner: Owner) -> Request {
+    Request { mode: Mode::Shared, ..alone(owner) }
 }
 
 /// The same, while fewer than so many others have one.
-fn limited(owner: Owner, most: u64) -> Plea {
-    Plea { mode: Mode::Limit(most), ..alone(owner) }
+fn limited(owner: Owner, most: u64) -> Request {
+    Request { mode: Mode::Limit(most), ..alone(owner) }
 }
 
 /// The same, with FAIR.
-fn fair(owner: Owner, limit: u16) -> Plea {
-    Plea { mode: Mode::Fair { limit, per: None }, ..alone(owner) }
+fn fair(owner: Owner, limit: u16) -> Request {
+    Request { mode: Mode::Fair { limit, per: None }, ..alone(owner) }
 }
 
 /// The same, and while fewer than so many of its group have one.
-fn fair_per(owner: Owner, limit: u16, per: u16) -> Plea {
-    Plea { mode: Mode::Fair { limit, per: Some(per) }, ..alone(owner) }
+fn fair_per(owner: Owner, limit: u16, per: u16) -> Request {
+    Request { mode: Mode::Fair { limit, per: Some(per) }, ..alone(owner) }
 }
 
 /// A request for a place in the queue.
-fn in_queue(plea: Plea) -> Plea {
-    Plea { patience: place(LEASE), ..plea }
+fn in_queue(ask: Request) -> Request {
+    Request { patience: place(LEASE), ..ask }
 }
 
-/// The same, whose owner is told on a channel.
-fn told(plea: Plea, channel: &'static str) -> Plea {
-    Plea { patience: told_on(Some((channel, plea.owner)), LEASE), ..plea }
+/// The same, whose owner gets messages on a channel.
+fn told(ask: Request, channel: &'static str) -> Request {
+    Request { patience: told_on(Some((channel, ask.owner)), LEASE), ..ask }
 }
 
 /// What is asked of a server in one queue.
-trait Plain {
-    fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence;
-    fn waits(&mut self, owner: Owner, ttl: Ms) -> Ticket;
-    fn waits_for(&mut self, ms: Ms, owner: Owner, ttl: Ms) -> Ticket;
-    fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal>;
-    fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence;
-    /// It waits indefinitely, if it is not to wait for so long.
-    fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket;
-    /// It would wait indefinitely.
-    fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool;
-    fn holders_of(&self, lock: Lock) -> Vec<(String, Option<Ms>)>;
-    /// The clock goes to so long after the beginning, and what is due by then is done.
-    fn at(&mut self, ms: Ms);
-    /// The same, but the server does nothing.
-    fn lags_until(&mut self, ms: Ms);
-    fn holder(&self) -> Option<(String, Option<Ms>)>;
-    fn was_granted(&self, ticket: Ticket) -> Option<Fence>;
-}
-
-impl Plain for Server {
+impl Server {
     fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence {
         match self.acquire(LOCK, owner, ttl, Patience::Try) {
             Ok(Acquired::Held(fence)) => fence,
@@ -198,38 +179,40 @@ impl Plain for Server {
         }
     }
 
-    fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
-        let client = match plea.client {
+    fn asks(&mut self, locks: &[Lock], ask: Request) -> Result<Acquired, Refusal> {
+        let client = match ask.client {
             0 => self.connect(),
             client => client,
         };
-        self.acquire_all(locks, Plea { client, ..plea })
+        self.acquire_all(locks, Request { client, ..ask })
     }
 
-    fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence {
-        match self.asks(locks, plea) {
+    fn takes(&mut self, locks: &[Lock], ask: Request) -> Fence {
+        match self.asks(locks, ask) {
             Ok(Acquired::Held(fence)) => fence,
-            other => panic!("{}: {other:?}", plea.owner),
+            other => panic!("{}: {other:?}", ask.owner),
         }
     }
 
-    fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket {
-        let patience = match plea.patience {
+    /// It waits indefinitely, if it is not to wait for so long.
+    fn queues(&mut self, locks: &[Lock], ask: Request) -> Ticket {
+        let patience = match ask.patience {
             Patience::Try => Patience::Forever,
             patience => patience,
         };
-        match self.asks(locks, Plea { patience, ..plea }) {
+        match self.asks(locks, Request { patience, ..ask }) {
             Ok(Acquired::Waiting(ticket)) => ticket,
-            other => panic!("{}: {other:?}", plea.owner),
+            other => panic!("{}: {other:?}", ask.owner),
         }
     }
 
-    fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool {
+    /// It would wait indefinitely.
+    fn is_refused(&mut self, locks: &[Lock], ask: Request) -> bool {
         let patience = Patience::Forever;
-        match self.asks(locks, Plea { patience, ..plea }) {
+        match self.asks(locks, Request { patience, ..ask }) {
             Err(Refusal::Deadlock(_)) => true,
             Ok(Acquired::Waiting(_)) => false,
-            other => panic!("{}: {other:?}", plea.owner),
+            other => panic!("{}: {other:?}", ask.owner),
         }
     }
 
@@ -250,6 +233,7 @@ impl Plain for Server {
             .collect()
     }
 
+    /// The clock goes to so long after the beginning, and what is due by then is done.
     fn at(&mut self, ms: Ms) {
         let to = START + ms;
         let mut turns = 0;
@@ -267,6 +251,7 @@ impl Plain for Server {
         self.set_clock(to);
     }
 
+    /// The same, but the server does nothing.
     fn lags_until(&mut self, ms: Ms) {
         self.set_clock(START + ms);
     }
@@ -282,8 +267,8 @@ impl Plain for Server {
     }
 
     fn was_granted(&self, ticket: Ticket) -> Option<Fence> {
-        match self.told.get(&ticket)? {
-            Told::Granted(_, fence) => Some(*fence),
+        match self.replies.get(&ticket)? {
+            Reply::Granted(_, fence) => Some(*fence),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ mod keys;
 mod server;
 
 pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, replay};
-pub use server::{Answers, Flavour, Happened, Plea, Server, Told, place, told_on};
+pub use server::{Answers, Flavour, Happened, Reply, Request, Server, place, told_on};
 
 use crate::lock::{Db, Ms, NameRef, Secret};
 

@@ -5,7 +5,7 @@ use super::*;
 const STEPS: [i64; 5] = [50, SECOND, DAY, -SECOND, -HOUR];
 const LEASE: &str = "60000";
 
-/// The holder's time is up, by the monotonic clock, and one that waits by asking is told.
+/// The holder's time is up, by the monotonic clock, and one that polls gets a message.
 #[test]
 fn a_message_comes_when_it_is_their_turn_whatever_the_wall_clock_does() {
     let server = stepped();

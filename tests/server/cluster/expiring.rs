@@ -25,7 +25,7 @@ fn locks_that_expire_while_their_slot_moves_as_a_whole_have_one_holder_at_most()
 }
 
 /// Holds that end in the middle of a move are passed on by one node or by the other, or not at all,
-/// and never to a client that is told to ask elsewhere.
+/// and never to a client that is sent elsewhere.
 #[track_caller]
 fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, usize)) {
     let tag = cluster.key_on(0, "t");

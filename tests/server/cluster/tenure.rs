@@ -93,7 +93,7 @@ fn a_slot_that_leaves_is_not_ahead_of_who_gets_it() {
 }
 
 #[test]
-fn a_hand_over_in_a_slot_that_leaves_is_not_ahead_either() {
+fn a_handoff_in_a_slot_that_leaves_is_not_ahead_either() {
     let cluster = cluster();
     let key = cluster.key_on(0, "k");
     let stays = format!("{{{key}}}");

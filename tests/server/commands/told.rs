@@ -1,4 +1,4 @@
-//! Who is told of what a command does to a key.
+//! Who hears of what a command does to a key.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn keyspace_events_are_those_of_the_native_commands() {
             assert_eq!(events(&mut client, &mut subscriber), expected, "{line}");
         }
     }
-    // A hand-over is a SET, in a release and after an expiry.
+    // A handoff is a SET, in a release and after an expiry.
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();
     let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", 50, "BLOCK", 0]);
     let mut next = server.client();

@@ -4,7 +4,7 @@
 use super::history::{Action, Answer, Call, Channel, Kind, MS, Micros, Mode, Wait};
 use super::queueing::Ear;
 use super::run::Stage;
-use super::way::{Told, Way};
+use super::way::{Reply, Way};
 use crate::support::*;
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const KEYS: [&str; 3] = ["{h}a", "{h}b", "{h}c"];
 /// The longest that a client asks for a lock.
 pub const LONGEST: Micros = 500 * MS;
 
-/// After this long without an answer a client gives up, and asks again on another connection.
+/// After this long without an answer a client gives up, and retries on another connection.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// So much later, and so many commands after that, the server has certainly seen that another
@@ -252,7 +252,7 @@ impl<'a> Worker<'a> {
         } else {
             self.way.run(&words, patience)
         };
-        let Some(Told { start, connection, answer }) = told else {
+        let Some(Reply { start, connection, answer }) = told else {
             // Nothing was sent, so there is nothing to write down.
             self.think(2, 10);
             return Answer::Unknown;

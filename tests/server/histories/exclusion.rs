@@ -22,7 +22,7 @@ fn certain_holds(index: &Index<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-/// No owner is told of a hold at a time when another one certainly holds the lock, one of them alone.
+/// No owner hears of a hold at a time when another one certainly holds the lock, one of them alone.
 /// (This sees holds that were too short to be certain for any time.)
 fn witnesses(index: &Index<'_>, faults: &mut Vec<Fault>) {
     for (key, life, call) in index.each() {

@@ -19,19 +19,14 @@ pub enum Mode {
 /// What a client does where the lock is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It has tried.
+    // It has tried.
     No,
     Block(Micros),
-    /// It keeps a place.
-    Queue {
-        lease: Micros,
-        /// For how long after it has asked its place is certainly neither lost nor asleep.
-        kept: Micros,
-        notify: Option<Channel>,
-    },
+    // It keeps a place, which is certainly neither lost nor asleep for so long after it has asked.
+    Queue { lease: Micros, kept: Micros, notify: Option<Channel> },
 }
 
-/// Where a client is told that its turn has come.
+/// Where a client hears that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// The client's own.
@@ -44,38 +39,19 @@ pub enum Channel {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// LOCK.ACQUIRE of one key, LOCK.MACQUIRE of more.
-    Acquire {
-        keys: Vec<&'static str>,
-        mode: Mode,
-        ttl: Micros,
-        wait: Wait,
-        session: bool,
-    },
-    /// LOCK.RELEASE of one key, LOCK.MRELEASE of more.
-    Release {
-        keys: Vec<&'static str>,
-    },
-    /// LOCK.RENEW of one key, LOCK.MRENEW of more.
-    Renew {
-        keys: Vec<&'static str>,
-        ttl: Micros,
-    },
-    Check {
-        key: &'static str,
-    },
-    /// LOCK.GUARD of a write that leaves this mark and the number of the hold that the client
-    /// believes to have. It is answered with an integer above 0; 0 stands for NOTOWNER.
-    Guard {
-        key: &'static str,
-        fence: i64,
-        mark: u64,
-    },
-    /// The client closes the connection by which it holds these locks with SESSION. It is answered
-    /// once the server has certainly seen that.
-    HangUp {
-        keys: Vec<&'static str>,
-    },
+    // LOCK.ACQUIRE of one key, LOCK.MACQUIRE of more.
+    Acquire { keys: Vec<&'static str>, mode: Mode, ttl: Micros, wait: Wait, session: bool },
+    // LOCK.RELEASE of one key, LOCK.MRELEASE of more.
+    Release { keys: Vec<&'static str> },
+    // LOCK.RENEW of one key, LOCK.MRENEW of more.
+    Renew { keys: Vec<&'static str>, ttl: Micros },
+    Check { key: &'static str },
+    // LOCK.GUARD of a write that leaves this mark and the number of the hold that the client
+    // believes to have. It is answered with an integer above 0; 0 stands for NOTOWNER.
+    Guard { key: &'static str, fence: i64, mark: u64 },
+    // The client closes the connection by which it holds these locks with SESSION. It is answered
+    // once the server has certainly seen that.
+    HangUp { keys: Vec<&'static str> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +162,7 @@ pub enum Kind {
     Break { key: &'static str },
 }
 
-/// What the checker is told of, because the contract promises less there.
+/// What the checker knows, because the contract promises less there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: Kind,

@@ -126,7 +126,7 @@ fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
     grants
 }
 
-/// An owner with a place was granted the lock before it was told so, and after it had asked in vain.
+/// An owner with a place was granted the lock before it had the message, and after it had asked without success.
 fn granted_after(asked: &[&Call], grant: &Grant<'_>) -> Option<Micros> {
     let before = |call: &&&Call| call.start < grant.call.end;
     let earliest = |first: &Call| {

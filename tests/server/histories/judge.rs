@@ -2,10 +2,10 @@
 //! and its end, that a lock which does one thing after the other would have answered so. What searches for that order is
 //! not ours (`todc_utils`); ours are the lock and the way from a history to what was done at it.
 
-mod deed;
 mod lock;
 mod numbers;
 mod order;
+mod step;
 mod steps;
 
 use super::history::{History, Micros};
@@ -41,7 +41,7 @@ pub struct Opinion {
 pub struct Span<T> {
     start: Micros,
     end: Micros,
-    deed: T,
+    step: T,
 }
 
 /// Whether the calls at each lock have an order, and the numbers of all of them together.

@@ -185,7 +185,7 @@ fn asked_once<'a>(index: &Index<'a>, key: &'static str, owner: &str) -> Option<&
     (first.queued_for().is_none() && asked.all(later)).then_some(*first)
 }
 
-/// One who waited in vain was in the queue for all its time, or until its owner released one of the
+/// One who waited without success was in the queue for all its time, or until its owner released one of the
 /// locks.
 fn until(index: &Index<'_>, waiter: &Call) -> Option<Until> {
     match (&waiter.action, waiter.answer) {

@@ -16,7 +16,7 @@ fn no_two_hold_a_lock_while_clients_hang_up_in_the_middle() {
     assert_all_is_well_at(&server);
 }
 
-/// A client that the network has forgotten gives up and asks again, with the same owner, while the
+/// A client that the network has forgotten gives up and retries, with the same owner, while the
 /// server still believes that it waits on the first connection.
 #[test]
 fn no_two_hold_a_lock_while_connections_are_half_open() {

@@ -26,18 +26,16 @@ fn call(owner: &str, action: Action, time: (Micros, Micros), answer: Answer) -> 
     }
 }
 
+fn acquire(keys: &[&'static str], mode: Mode, ttl: Micros, wait: Wait) -> Action {
+    Action::Acquire { keys: keys.to_vec(), mode, ttl: ttl * MS, wait, session: false }
+}
+
 fn ask(mode: Mode, ttl: Micros) -> Action {
-    Action::Acquire { keys: vec!["k"], mode, ttl: ttl * MS, wait: Wait::No, session: false }
+    acquire(&["k"], mode, ttl, Wait::No)
 }
 
 fn wait(block: Micros, ttl: Micros) -> Action {
-    Action::Acquire {
-        keys: vec!["k"],
-        mode: Mode::Exclusive,
-        ttl: ttl * MS,
-        wait: Wait::Block(block * MS),
-        session: false,
-    }
+    acquire(&["k"], Exclusive, ttl, Wait::Block(block * MS))
 }
 
 fn release() -> Action {
@@ -54,6 +52,18 @@ fn of(calls: Vec<Call>) -> History {
     History { calls, ..History::default() }
 }
 
+impl<const N: usize> From<[Call; N]> for History {
+    fn from(calls: [Call; N]) -> Self {
+        of(calls.to_vec())
+    }
+}
+
+impl From<&History> for History {
+    fn from(history: &History) -> Self {
+        history.clone()
+    }
+}
+
 fn event(kind: Kind, time: (Micros, Micros)) -> Event {
     Event { kind, from: time.0 * MS, to: time.1 * MS }
 }
@@ -68,25 +78,30 @@ fn seen(owner: &str, end: Micros) -> Seen {
     }
 }
 
-#[track_caller]
-fn assert_breaks(rule: Rule, history: &History) {
-    assert_breaks_in_our_eyes(rule, history);
-    let is_of_the_lock =
-        !matches!(rule, Rule::Patience | Rule::ReleasedIsGone | Rule::GuardedWrite);
-    let refused = judge::opinion(history).refused;
-    assert_eq!(!refused.is_empty(), is_of_the_lock, "{rule:?}: {refused:?}");
+impl Rule {
+    #[track_caller]
+    fn is_broken_by(self, history: impl Into<History>) {
+        let history = history.into();
+        self.is_broken_in_our_eyes(&history);
+        let is_of_the_lock =
+            !matches!(self, Rule::Patience | Rule::ReleasedIsGone | Rule::GuardedWrite);
+        let refused = judge::opinion(&history).refused;
+        assert_eq!(!refused.is_empty(), is_of_the_lock, "{self:?}: {refused:?}");
+    }
+
+    /// How many of several were released is seen by a judge that looks at all locks at once, and not at one after the
+    /// other.
+    #[track_caller]
+    fn is_broken_in_our_eyes(self, history: &History) {
+        let faults = check(history);
+        let rules: BTreeSet<_> = faults.iter().map(|fault| fault.rule).collect();
+        assert_eq!(rules, BTreeSet::from([self]), "{faults:#?}");
+    }
 }
 
-/// How many of several were released is seen by a judge that looks at all locks at once, and not at one after the other.
 #[track_caller]
-fn assert_breaks_in_our_eyes(rule: Rule, history: &History) {
-    let faults = check(history);
-    let rules: BTreeSet<_> = faults.iter().map(|fault| fault.rule).collect();
-    assert_eq!(rules, BTreeSet::from([rule]), "{faults:#?}");
-}
-
-#[track_caller]
-fn assert_good(history: &History) {
+fn assert_good(history: impl Into<History>) {
+    let history = &history.into();
     let faults = check(history);
     assert!(faults.is_empty(), "{faults:#?}");
     let Opinion { refused, undecided } = judge::opinion(history);
@@ -111,103 +126,73 @@ fn written(owner: &str, fence: i64, mark: u64) -> Written {
 
 #[test]
 fn two_holders_are_refused() {
-    assert_breaks(
-        Rule::Alone,
-        &of(vec![
-            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-            call("b", ask(Exclusive, 100), (50, 51), Int(2)),
-        ]),
-    );
+    Rule::Alone.is_broken_by([
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", ask(Exclusive, 100), (50, 51), Int(2)),
+    ]);
 }
 
 #[test]
 fn two_holders_are_refused_when_each_was_asked_while_the_other_one_was() {
-    assert_breaks(
-        Rule::Alone,
-        &of(vec![
-            call("a", wait(20, 100), (0, 20), Int(1)),
-            call("b", wait(20, 100), (5, 21), Int(2)),
-        ]),
-    );
+    Rule::Alone.is_broken_by([
+        call("a", wait(20, 100), (0, 20), Int(1)),
+        call("b", wait(20, 100), (5, 21), Int(2)),
+    ]);
 }
 
 #[test]
 fn a_second_holder_is_refused_although_its_own_hold_is_too_short_to_be_certain() {
-    assert_breaks(
-        Rule::Alone,
-        &of(vec![
-            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-            call("b", wait(40, 5), (10, 50), Int(2)),
-        ]),
-    );
+    Rule::Alone.is_broken_by([
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", wait(40, 5), (10, 50), Int(2)),
+    ]);
 }
 
 #[test]
 fn a_second_holder_within_the_time_that_renew_and_check_promise_is_refused() {
     for promise in [call("a", renew(100), (8, 9), Int(1)), call("a", CHECK, (8, 9), Int(100))] {
-        assert_breaks(
-            Rule::Alone,
-            &of(vec![
-                call("a", wait(20, 10), (0, 7), Int(1)),
-                promise,
-                call("b", ask(Exclusive, 100), (90, 91), Int(2)),
-            ]),
-        );
+        Rule::Alone.is_broken_by([
+            call("a", wait(20, 10), (0, 7), Int(1)),
+            promise,
+            call("b", ask(Exclusive, 100), (90, 91), Int(2)),
+        ]);
     }
 }
 
 #[test]
 fn a_writer_beside_a_reader_is_refused() {
     for modes in [[Exclusive, Shared], [Shared, Exclusive], [Exclusive, Limit(2)]] {
-        assert_breaks(
-            Rule::Alone,
-            &of(vec![
-                call("a", ask(modes[0], 100), (0, 1), Int(1)),
-                call("b", ask(modes[1], 100), (50, 51), Int(2)),
-            ]),
-        );
+        Rule::Alone.is_broken_by([
+            call("a", ask(modes[0], 100), (0, 1), Int(1)),
+            call("b", ask(modes[1], 100), (50, 51), Int(2)),
+        ]);
     }
 }
 
 #[test]
 fn one_key_of_several_that_is_held_is_refused() {
-    let several = Action::Acquire {
-        keys: vec!["j", "k"],
-        mode: Exclusive,
-        ttl: 100 * MS,
-        wait: Wait::No,
-        session: false,
-    };
-    assert_breaks(
-        Rule::Alone,
-        &of(vec![
-            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-            call("b", several, (50, 51), Int(2)),
-        ]),
-    );
+    let several = acquire(&["j", "k"], Exclusive, 100, Wait::No);
+    Rule::Alone.is_broken_by([
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", several, (50, 51), Int(2)),
+    ]);
 }
 
 #[test]
 fn one_more_than_the_limit_is_refused() {
-    assert_breaks(
-        Rule::Limit,
-        &of(vec![
-            call("a", ask(Limit(2), 100), (0, 1), Int(1)),
-            call("b", ask(Shared, 100), (2, 3), Int(2)),
-            call("c", ask(Limit(2), 100), (4, 5), Int(3)),
-        ]),
-    );
+    Rule::Limit.is_broken_by([
+        call("a", ask(Limit(2), 100), (0, 1), Int(1)),
+        call("b", ask(Shared, 100), (2, 3), Int(2)),
+        call("c", ask(Limit(2), 100), (4, 5), Int(3)),
+    ]);
 }
 
 #[test]
 fn a_number_that_falls_is_refused() {
-    assert_breaks(
-        Rule::NumbersRise,
-        &of(vec![
-            call("a", ask(Exclusive, 10), (0, 1), Int(2)),
-            call("b", ask(Exclusive, 10), (50, 51), Int(1)),
-        ]),
-    );
+    Rule::NumbersRise.is_broken_by([
+        call("a", ask(Exclusive, 10), (0, 1), Int(2)),
+        call("b", ask(Exclusive, 10), (50, 51), Int(1)),
+    ]);
 }
 
 #[test]
@@ -218,19 +203,16 @@ fn a_number_that_falls_over_a_restart_or_a_failover_is_refused() {
             call("b", ask(Exclusive, 10), (50, 51), Int(1)),
         ]);
         history.events.push(event(kind, (20, 30)));
-        assert_breaks(Rule::NumbersRise, &history);
+        Rule::NumbersRise.is_broken_by(&history);
     }
 }
 
 #[test]
 fn a_number_for_two_owners_is_refused() {
-    assert_breaks(
-        Rule::OneNumberOneHold,
-        &of(vec![
-            call("a", ask(Shared, 100), (0, 1), Int(1)),
-            call("b", ask(Shared, 100), (50, 51), Int(1)),
-        ]),
-    );
+    Rule::OneNumberOneHold.is_broken_by([
+        call("a", ask(Shared, 100), (0, 1), Int(1)),
+        call("b", ask(Shared, 100), (50, 51), Int(1)),
+    ]);
 }
 
 #[test]
@@ -247,36 +229,30 @@ fn a_number_given_again_after_the_hold_has_ended_is_refused() {
             end,
             call("a", ask(Exclusive, 10), (30, 31), Int(1)),
         ];
-        assert_breaks(Rule::OneNumberOneHold, &of(calls));
+        Rule::OneNumberOneHold.is_broken_by(of(calls));
     }
 }
 
 #[test]
 fn a_wait_that_ends_too_early_is_refused() {
-    assert_breaks(Rule::Patience, &of(vec![call("b", wait(100, 100), (2, 50), Nil)]));
+    Rule::Patience.is_broken_by([call("b", wait(100, 100), (2, 50), Nil)]);
 }
 
 #[test]
 fn a_renewal_that_revives_a_lost_hold_is_refused() {
     for renewal in [call("a", renew(100), (30, 31), Int(1)), call("a", CHECK, (30, 31), Int(5))] {
-        assert_breaks(
-            Rule::GoneIsGone,
-            &of(vec![call("a", ask(Exclusive, 10), (0, 1), Int(1)), renewal]),
-        );
+        Rule::GoneIsGone.is_broken_by([call("a", ask(Exclusive, 10), (0, 1), Int(1)), renewal]);
     }
 }
 
 #[test]
 fn a_release_of_a_hold_that_is_gone_is_refused() {
     for end in [call("a", release(), (10, 11), Int(1)), call("a", renew(5), (10, 11), Int(1))] {
-        assert_breaks(
-            Rule::GoneIsGone,
-            &of(vec![
-                call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-                end,
-                call("a", release(), (50, 51), Int(1)),
-            ]),
-        );
+        Rule::GoneIsGone.is_broken_by([
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            end,
+            call("a", release(), (50, 51), Int(1)),
+        ]);
     }
 }
 
@@ -288,7 +264,7 @@ fn a_release_of_a_hold_that_a_flush_took_is_refused() {
     ]);
     assert_good(&history);
     history.events.push(event(Kind::Flush, (20, 21)));
-    assert_breaks(Rule::GoneIsGone, &history);
+    Rule::GoneIsGone.is_broken_by(&history);
 }
 
 #[test]
@@ -298,10 +274,7 @@ fn a_hold_that_vanished_is_refused() {
         call("a", renew(100), (50, 51), Int(0)),
         call("a", CHECK, (50, 51), Nil),
     ] {
-        assert_breaks(
-            Rule::HeldIsHeld,
-            &of(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), answer]),
-        );
+        Rule::HeldIsHeld.is_broken_by([call("a", ask(Exclusive, 100), (0, 1), Int(1)), answer]);
     }
 }
 
@@ -310,19 +283,16 @@ fn a_hold_that_vanished_over_a_restart_is_refused() {
     let mut history =
         of(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), call("a", CHECK, (50, 51), Nil)]);
     history.events.push(event(Kind::Forgotten, (10, 40)));
-    assert_breaks(Rule::HeldIsHeld, &history);
+    Rule::HeldIsHeld.is_broken_by(&history);
 }
 
 #[test]
 fn a_retry_with_another_number_or_without_any_is_refused() {
     for answer in [Int(2), Nil] {
-        assert_breaks(
-            Rule::RetryIsFree,
-            &of(vec![
-                call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-                call("a", ask(Exclusive, 100), (50, 51), answer),
-            ]),
-        );
+        Rule::RetryIsFree.is_broken_by([
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", ask(Exclusive, 100), (50, 51), answer),
+        ]);
     }
 }
 
@@ -338,7 +308,7 @@ fn a_retry_gets_a_new_number_only_where_the_old_one_may_be_forgotten() {
 
 #[test]
 fn one_after_the_other_is_good() {
-    assert_good(&of(vec![
+    assert_good([
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
         call("b", ask(Exclusive, 100), (2, 3), Nil),
         call("b", wait(200, 20), (4, 31), Int(2)),
@@ -350,18 +320,18 @@ fn one_after_the_other_is_good() {
         call("a", ask(Exclusive, 10), (60, 61), Int(3)),
         call("a", renew(10), (80, 81), Int(0)),
         call("a", ask(Exclusive, 10), (90, 91), Int(4)),
-    ]));
+    ]);
 }
 
 #[test]
 fn those_who_share_are_good_together() {
-    assert_good(&of(vec![
+    assert_good([
         call("a", ask(Shared, 100), (0, 1), Int(1)),
         call("b", ask(Limit(2), 100), (2, 3), Int(2)),
         call("c", ask(Limit(2), 100), (4, 5), Nil),
         call("c", ask(Limit(3), 100), (6, 7), Int(3)),
         call("d", ask(Exclusive, 100), (8, 9), Nil),
-    ]));
+    ]);
 }
 
 #[test]
@@ -371,7 +341,7 @@ fn a_limit_is_asked_of_those_who_come_and_not_of_those_who_are_there() {
         call("b", ask(Shared, 100), (2, 3), Int(2)),
         call("a", ask(Limit(1), 100), (20, 21), Int(3)),
     ]);
-    assert_breaks(Rule::RetryIsFree, &history);
+    Rule::RetryIsFree.is_broken_by(&history);
     history.events.push(event(Kind::Forgotten, (5, 10)));
     assert_good(&history);
 }
@@ -380,26 +350,26 @@ fn a_limit_is_asked_of_those_who_come_and_not_of_those_who_are_there() {
 fn what_is_unknown_is_not_held_against_the_lock() {
     // The first release() has no answer: it was done, or it was not, or it is done at any time.
     for answer in [Int(0), Int(1)] {
-        assert_good(&of(vec![
+        assert_good([
             call("a", ask(Exclusive, 100), (0, 1), Int(1)),
             call("a", release(), (10, 11), Unknown),
             call("a", release(), (20, 21), answer),
             call("b", ask(Exclusive, 10), (30, 31), Int(2)),
-        ]));
+        ]);
     }
     // The first ACQUIRE has none.
     for answer in [Int(0), Int(1)] {
-        assert_good(&of(vec![
+        assert_good([
             call("a", ask(Exclusive, 100), (0, 1), Unknown),
             call("a", release(), (20, 21), answer),
-        ]));
+        ]);
     }
     // It may have given the number that a later one is answered with.
-    assert_good(&of(vec![
+    assert_good([
         call("a", ask(Exclusive, 10), (0, 1), Unknown),
         call("b", ask(Shared, 1), (20, 21), Int(2)),
         call("a", ask(Exclusive, 10), (30, 31), Int(1)),
-    ]));
+    ]);
 }
 
 #[test]
@@ -446,8 +416,8 @@ fn what_replicas_have_acknowledged_is_there_after_a_failover() {
         history
     };
     assert_good(&history(Int(64), (110, 111)));
-    assert_breaks(Rule::Alone, &history(Int(64), (50, 51)));
-    assert_breaks_in_our_eyes(Rule::HeldIsHeld, &history(Nil, (110, 111)));
+    Rule::Alone.is_broken_by(history(Int(64), (50, 51)));
+    Rule::HeldIsHeld.is_broken_in_our_eyes(&history(Nil, (110, 111)));
 }
 
 #[test]
@@ -457,7 +427,7 @@ fn two_holders_after_a_failover_are_refused() {
         call("b", ask(Exclusive, 100), (50, 51), Int(2)),
     ]);
     history.events.push(event(Kind::Failover, (20, 30)));
-    assert_breaks(Rule::Alone, &history);
+    Rule::Alone.is_broken_by(&history);
 }
 
 /// The same by another connection.
@@ -473,7 +443,7 @@ fn broken(time: (Micros, Micros)) -> Event {
 fn a_hold_lasts_longer_by_as_much_as_its_way_to_another_node_took() {
     let mut history =
         of(vec![call("a", ask(Exclusive, 50), (0, 1), Int(1)), call("a", CHECK, (60, 61), Int(5))]);
-    assert_breaks(Rule::GoneIsGone, &history);
+    Rule::GoneIsGone.is_broken_by(&history);
     history.events.push(event(Kind::Moved, (20, 40)));
     assert_good(&history);
 }
@@ -485,21 +455,15 @@ fn a_number_that_falls_when_a_lock_moves_to_another_node_is_refused() {
         call("b", ask(Exclusive, 10), (50, 51), Int(1)),
     ]);
     history.events.push(event(Kind::Moved, (20, 30)));
-    assert_breaks(Rule::NumbersRise, &history);
+    Rule::NumbersRise.is_broken_by(&history);
 }
 
 #[test]
 fn while_a_slot_moves_only_the_numbers_of_the_same_lock_have_an_order() {
-    let other = Action::Acquire {
-        keys: vec!["j"],
-        mode: Exclusive,
-        ttl: 10 * MS,
-        wait: Wait::No,
-        session: false,
-    };
+    let other = acquire(&["j"], Exclusive, 10, Wait::No);
     let mut history =
         of(vec![call("a", other, (0, 1), Int(2)), call("b", ask(Exclusive, 10), (50, 51), Int(1))]);
-    assert_breaks(Rule::NumbersRise, &history);
+    Rule::NumbersRise.is_broken_by(&history);
     history.events.push(event(Kind::Moved, (20, 30)));
     assert_good(&history);
 }
@@ -509,13 +473,8 @@ fn queue(lease: Micros) -> Action {
 }
 
 fn queue_in(mode: Mode, lease: Micros) -> Action {
-    Action::Acquire {
-        keys: vec!["k"],
-        mode,
-        ttl: 100 * MS,
-        wait: Wait::Queue { lease: lease * MS, kept: lease * MS, notify: None },
-        session: false,
-    }
+    let wait = Wait::Queue { lease: lease * MS, kept: lease * MS, notify: None };
+    acquire(&["k"], mode, 100, wait)
 }
 
 /// In the eyes of the other judge; in ours a failover may lose anything.

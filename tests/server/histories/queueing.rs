@@ -10,7 +10,7 @@ use std::time::Duration;
 /// More than a client needs on a quiet machine.
 const MOST_ASKS: usize = 60;
 
-/// For how long one who is told on a channel waits for that before it asks all the same.
+/// For how long one who gets messages on a channel waits for that before it asks all the same.
 const HEARS_FOR: Duration = Duration::from_millis(80);
 
 /// A connection on which messages are heard.
@@ -36,7 +36,7 @@ impl Worker<'_> {
         Wait::Queue { lease, kept, notify }
     }
 
-    /// Asks until it is told anything but a place.
+    /// Asks until it gets anything but a place.
     pub(super) fn ask_until_served(&mut self, owner: &str, ask: &Action) -> Answer {
         let Action::Acquire { keys, wait: Wait::Queue { lease, notify, .. }, .. } = ask else {
             unreachable!("no place is asked for");

@@ -5,7 +5,7 @@ use super::clients::{Worker, journal, locks};
 use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Seen, Written};
 use super::judge::{self, Opinion};
 use super::record;
-use super::way::{Told, Way};
+use super::way::{Reply, Way};
 use crate::support::*;
 use std::env;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ const SEED: u64 = 20_261_121;
 /// So much longer goes on what has not seen enough, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where it all happens: the clock, the server of the moment, what the checker is told of.
+/// Where it all happens: the clock, the server of the moment, what the checker hears of.
 pub struct Stage {
     began: Instant,
     lasts: Duration,
@@ -179,7 +179,7 @@ pub struct Plan {
     pub is_kept_up: bool,
     /// Locks are broken now and then.
     pub has_operator: bool,
-    /// So many times at least a client is told its place, or the run was none.
+    /// So many times at least a client gets its place, or the run was none.
     pub places: usize,
     /// So many calls at least have no answer.
     pub unknown: usize,
@@ -379,7 +379,7 @@ fn watch(stage: &Stage) -> Vec<Seen> {
         thread::sleep(Duration::from_millis(2));
         for key in locks() {
             let told = way.run(&args!["LOCK.INFO", key], Duration::from_millis(300));
-            let Some(Told { start, answer: Some(info), .. }) = told else {
+            let Some(Reply { start, answer: Some(info), .. }) = told else {
                 break;
             };
             all.extend(seen(key, &info, (start, stage.now())));

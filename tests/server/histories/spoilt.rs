@@ -60,7 +60,7 @@ fn is_grant(call: &Call) -> bool {
 
 type Spoil = fn(&mut History, &mut Chance) -> Option<()>;
 
-/// Who tried in vain is granted the lock, by a number that is free.
+/// Who tried without success is granted the lock, by a number that is free.
 fn a_second_holder(history: &mut History, chance: &mut Chance) -> Option<()> {
     // Between any two numbers there is room.
     for call in history.calls.iter_mut().filter(|call| call.fence().is_some()) {
@@ -124,7 +124,7 @@ fn a_hold_that_vanishes(history: &mut History, chance: &mut Chance) -> Option<()
     })
 }
 
-/// Who asks again, and holds the lock, is told another number.
+/// Who retries, and holds the lock, gets another number.
 fn a_retry_that_gets_a_new_number(history: &mut History, chance: &mut Chance) -> Option<()> {
     let first = history.clone();
     let is_such = |call: &Call| {
@@ -185,7 +185,7 @@ fn a_waiter_that_is_passed_by(history: &mut History, chance: &mut Chance) -> Opt
 }
 
 /// A place by chance is not always one where a lock could not have answered so: least of all where a client is granted a
-/// lock that it tried in vain, since it is not known from when to when it was held.
+/// lock that it tried without success, since it is not known from when to when it was held.
 #[test]
 fn the_published_histories_are_refused_when_they_are_spoilt() {
     const TIMES: u64 = 100;

@@ -17,12 +17,12 @@ pub struct Way<'a> {
     number: u64,
     /// Where a cluster has sent us; else the address of all.
     home: Option<SocketAddr>,
-    /// The next command is one that the node takes only if it is told so.
+    /// The next command is one that the node takes only if it is asked to.
     asking: bool,
 }
 
 /// One command that was sent.
-pub struct Told {
+pub struct Reply {
     pub start: Micros,
     pub connection: u64,
     /// `None` if the connection was lost before the answer came, or it took too long.
@@ -35,7 +35,7 @@ impl<'a> Way<'a> {
     }
 
     /// `None` if there is no server to send it to.
-    pub fn run(&mut self, words: &Command, patience: Duration) -> Option<Told> {
+    pub fn run(&mut self, words: &Command, patience: Duration) -> Option<Reply> {
         for _ in 0..REDIRECTS {
             let mut client = self.take()?;
             assert!(!client.has_unread(), "a second reply to one command");
@@ -58,7 +58,7 @@ impl<'a> Way<'a> {
                 }
                 None => {
                     self.open = answer.is_some().then_some(client);
-                    return Some(Told { start, connection, answer });
+                    return Some(Reply { start, connection, answer });
                 }
             }
         }
@@ -67,13 +67,13 @@ impl<'a> Way<'a> {
 
     /// Sends and vanishes: the command may have been gone before its answer comes, or before its
     /// wait has begun.
-    pub fn send_and_vanish(&mut self, words: &Command, pause: impl FnOnce()) -> Option<Told> {
+    pub fn send_and_vanish(&mut self, words: &Command, pause: impl FnOnce()) -> Option<Reply> {
         let mut client = self.take()?;
         let start = self.stage.now();
         client.send(words);
         pause();
         client.reset();
-        Some(Told { start, connection: self.number, answer: None })
+        Some(Reply { start, connection: self.number, answer: None })
     }
 
     /// The client goes, and has had as many replies as it has sent commands.

@@ -6,7 +6,7 @@ use super::*;
 fn a_key_that_is_deleted_by_any_command_is_deleted() {
     let server = Server::start();
     let mut client = server.client();
-    for deed in [
+    for action in [
         args!["DEL", "k"],
         args!["UNLINK", "k"],
         args!["GETDEL", "k"],
@@ -15,7 +15,7 @@ fn a_key_that_is_deleted_by_any_command_is_deleted() {
         for waits in [false, true] {
             let fence = client.acquire("k", "a");
             let waiter = waits.then(|| server.waiter_for("k", "w"));
-            client.run(&deed);
+            client.run(&action);
             says(&client.only_loss(), "deleted", "a", fence);
             if let Some(mut waiter) = waiter {
                 waiter.answer().fence();
@@ -43,9 +43,9 @@ fn a_key_that_is_given_an_expiry_in_the_past_is_deleted_or_has_expired_as_the_se
 fn a_key_that_gets_another_name_or_database_is_renamed() {
     let server = Server::start();
     let mut client = server.client();
-    for deed in [args!["RENAME", "k", "other"], args!["MOVE", "k", 1]] {
+    for action in [args!["RENAME", "k", "other"], args!["MOVE", "k", 1]] {
         let fence = client.acquire("k", "a");
-        client.run(&deed);
+        client.run(&action);
         // Valkey 8.1 leaves the connection in the other database.
         client.select(0);
         says(&client.only_loss(), "renamed", "a", fence);
@@ -74,7 +74,7 @@ fn a_key_that_the_server_evicts_is_evicted() {
 fn a_database_that_is_emptied_is_one_line() {
     let server = Server::start();
     let mut client = server.client();
-    for (deed, count, database) in [
+    for (action, count, database) in [
         (args!["FLUSHALL"], 4, None),
         (args!["FLUSHALL", "ASYNC"], 4, None),
         (args!["FLUSHDB"], 3, Some(0)),
@@ -85,7 +85,7 @@ fn a_database_that_is_emptied_is_one_line() {
         let mut other = server.client();
         other.select(1);
         other.run(&args!["LOCK.ACQUIRE", "x", "b", LONG]);
-        client.run(&deed);
+        client.run(&action);
         let line = client.only_loss();
         assert_eq!(line["reason"], "flushed");
         assert_eq!(line["count"], count);
@@ -124,8 +124,8 @@ fn a_lock_of_another_database_is_shown_with_who_has_it_there() {
 /// Which it is the core decides; here it is seen that each has its word.
 #[test]
 fn what_ends_by_the_modules_own_hand_has_its_reason() {
-    type Deed = fn(&Server, &mut Client);
-    let deeds: [(&str, Deed); 4] = [
+    type Action = fn(&Server, &mut Client);
+    let actions: [(&str, Action); 4] = [
         ("broken", |_, client| {
             client.acquire("k", "a");
             assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 1);
@@ -150,8 +150,8 @@ fn what_ends_by_the_modules_own_hand_has_its_reason() {
     ];
     let server = Server::start();
     let mut client = server.client();
-    for (reason, deed) in deeds {
-        deed(&server, &mut client);
+    for (reason, action) in actions {
+        action(&server, &mut client);
         wait_until_gone(&mut client, "k");
         let line = client.only_loss();
         assert_eq!(line["reason"], reason);

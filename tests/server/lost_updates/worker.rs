@@ -12,7 +12,7 @@ const HIGHEST: &str = "highest";
 /// Every so many updates the worker sleeps past the end of its hold.
 const NAP_EVERY: usize = 10;
 
-/// How often a client of a lock that can't wait asks again.
+/// How often a client of a lock that can't wait retries.
 const PAUSE: Duration = Duration::from_millis(1);
 
 const COMPARE_AND_DELETE: &str =

@@ -49,7 +49,7 @@ fn listening(events: &str) -> Server {
     Server::with().config(&format!("notify-keyspace-events {events}")).start()
 }
 
-/// Commands, and what is told of each, if anything.
+/// Commands, and what is published of each, if anything.
 const EVENTS: &str = "
     LOCK.ACQUIRE k a 9000 => lock.acquire k | LOCK.ACQUIRE k a 9000 | LOCK.ACQUIRE k a 90000
     | LOCK.ACQUIRE k b 9000 | LOCK.CHECK k a | LOCK.GUARD k a PING | LOCK.INFO k | LOCK.SCAN 0
@@ -85,7 +85,7 @@ fn a_hold_that_runs_out_is_one_event() {
     let mut ears = Ears::on(&server);
     cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
     let mut events = Vec::new();
-    eventually("it is told of", || {
+    eventually("it is published", || {
         events.extend(ears.heard("lock."));
         events.len() > 1
     });
@@ -94,7 +94,7 @@ fn a_hold_that_runs_out_is_one_event() {
 }
 
 #[test]
-fn a_hand_over_is_an_end_and_then_a_grant() {
+fn a_handoff_is_an_end_and_then_a_grant() {
     let server = listening("Ed");
     let mut client = server.client();
     client.acquire("k", "a");

@@ -157,7 +157,7 @@ fn a_connection_that_is_gone_is_not_named() {
     assert_eq!(
         cmd!(client, "LOCK.INFO", "k")["holders"][0]["client"],
         client.id(),
-        "who asks again is the one to ask"
+        "who retries is the one to ask"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Each with what keeps clients from asking, and what lets them ask again.
+/// Each with what keeps clients from asking, and what lets them retry.
 #[test]
 fn no_place_is_given_up_and_no_grant_runs_out_while_no_client_can_ask() {
     let server = Server::start();

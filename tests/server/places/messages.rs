@@ -65,28 +65,23 @@ fn a_message_to_the_very_connection_whose_transaction_released_comes_after_its_r
     client.run(&queue("k", "b")).fence();
 }
 
+/// A client of a user that may do everything.
+fn eve(server: &Server) -> Client {
+    let all = words("ACL SETUSER eve reset on nopass ~* &* +@all +lock.acquire");
+    assert_eq!(server.client().run(&all), "OK");
+    let mut eve = server.client();
+    assert_eq!(cmd!(eve, "AUTH", "eve", "any"), "OK");
+    eve
+}
+
 #[test]
 fn a_user_that_has_lost_the_right_is_not_told() {
     let server = Server::start();
     let mut client = server.client();
     let mut ear = listener(&server, "ch");
     for rules in ["-publish", "resetchannels", "deleted"] {
-        let all = args![
-            "ACL",
-            "SETUSER",
-            "eve",
-            "reset",
-            "on",
-            "nopass",
-            "~*",
-            "&*",
-            "+@all",
-            "+lock.acquire"
-        ];
-        assert_eq!(client.run(&all), "OK");
         client.acquire("k", "a");
-        let mut eve = server.client();
-        cmd!(eve, "AUTH", "eve", "any");
+        let mut eve = eve(&server);
         assert_eq!(eve.run(&notified("k", "b", "ch", rules)), -1);
         if rules == "deleted" {
             // With the right to the lock goes the place.
@@ -109,22 +104,8 @@ fn a_place_whose_user_has_lost_the_right_to_the_lock_is_passed_by() {
     let server = Server::start();
     let mut client = server.client();
     for rules in ["-lock.acquire", "resetkeys", "-@all"] {
-        let all = args![
-            "ACL",
-            "SETUSER",
-            "eve",
-            "reset",
-            "on",
-            "nopass",
-            "~*",
-            "&*",
-            "+@all",
-            "+lock.acquire"
-        ];
-        assert_eq!(client.run(&all), "OK");
         client.acquire("k", "a");
-        let mut eve = server.client();
-        cmd!(eve, "AUTH", "eve", "any");
+        let mut eve = eve(&server);
         assert_eq!(eve.run(&queue("k", "b")), -1);
         assert_eq!(client.run(&queue("k", "c")), -2);
         assert_eq!(cmd!(client, "ACL", "SETUSER", "eve", rules), "OK");

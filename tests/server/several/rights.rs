@@ -67,7 +67,7 @@ fn the_rights_for_each_of_the_keys_are_asked() {
     cmd!(client, "EVAL", script, 0, "a:2").fence();
 }
 
-/// A client that names no number of keys that makes sense is told so, and not sent about rights.
+/// A client that names no number of keys that makes sense gets that error, and none about rights.
 #[test]
 fn the_server_finds_the_keys_whatever_is_said_behind_them() {
     let server = Server::start();

@@ -61,7 +61,7 @@ pub fn module() -> PathBuf {
     module
 }
 
-/// The module that panics when it is told to, built anew if need be.
+/// The module that panics when it is asked to, built anew if need be.
 pub fn provoking_module() -> PathBuf {
     static BUILT: LazyLock<()> = LazyLock::new(|| build(&["--features", "provoke"]));
     LazyLock::force(&BUILT);

@@ -8,7 +8,7 @@ struct Copy {
     how: &'static str,
     key: String,
     reader: Client,
-    /// The connection that is told of changes, where it is another one.
+    /// The connection that hears of changes, where it is another one.
     ear: Option<Client>,
     is_stale: bool,
     value: Vec<Value>,
@@ -115,7 +115,7 @@ fn same(one: &[Value], other: &[Value]) -> bool {
 impl Copy {
     /// Reads the key anew, if the server has said so.
     fn refresh(&mut self) {
-        // What is to be told within the turn of a command is told before this is answered.
+        // What is to be told within the turn of a command goes out before the reply to this.
         self.ask(&args!["ECHO", "anything"]);
         if let Some(ear) = &mut self.ear {
             while !ear.no_answer_yet() {

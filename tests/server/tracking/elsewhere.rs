@@ -14,7 +14,7 @@ fn a_copy_from_a_replica_follows_what_its_master_grants() {
             replica.wait_until_in_sync_with(&master);
         });
         let mut waiter = master.waiter_for("k", "b");
-        copies.follow("a hand-over", || {
+        copies.follow("a handoff", || {
             client.release("k", "a");
             waiter.answer().fence();
             replica.wait_until_in_sync_with(&master);
@@ -52,7 +52,7 @@ fn a_copy_from_a_replica_follows_its_promotion() {
     master.kill_9();
     replica.promote();
     let mut waiter = replica.waiter_for("k", "b");
-    copies.follow("a hand-over by the new one", || {
+    copies.follow("a handoff by the new one", || {
         replica.client().release("k", "a");
         waiter.answer().fence();
     });

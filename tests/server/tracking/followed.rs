@@ -119,7 +119,7 @@ fn a_copy_follows_those_who_share_a_lock() {
 }
 
 #[test]
-fn a_copy_follows_a_hand_over_to_a_blocked_client() {
+fn a_copy_follows_a_handoff_to_a_blocked_client() {
     in_each_mode(|server, name, mode, client, copies| {
         let said = |what: &str| format!("{name}: {what}");
         client.run(&acquire("a", LONG, mode, &[])).fence();
@@ -154,7 +154,7 @@ fn a_copy_follows_a_hand_over_to_a_blocked_client() {
 }
 
 #[test]
-fn a_copy_follows_a_hand_over_to_a_place() {
+fn a_copy_follows_a_handoff_to_a_place() {
     in_each_mode(|server, name, mode, client, copies| {
         let said = |what: &str| format!("{name}: {what}");
         client.run(&acquire("a", LONG, mode, &[])).fence();
@@ -248,13 +248,13 @@ fn a_copy_follows_a_script_and_a_transaction() {
             client.run(&in_lua(&acquire("a", LONG, mode, &[]))).fence();
         });
         let mut waiter = waits(server, "b", mode);
-        copies.follow(&said("a hand-over in a script"), || {
+        copies.follow(&said("a handoff in a script"), || {
             let release = args!["LOCK.RELEASE", KEY, "a"];
             assert_eq!(client.run(&in_lua(&release)), 1);
             waiter.answer().fence();
         });
         let mut waiter = waits(server, "c", mode);
-        copies.follow(&said("a hand-over in a transaction"), || {
+        copies.follow(&said("a handoff in a transaction"), || {
             client.transaction(&[args!["LOCK.RELEASE", KEY, "b"]]);
             waiter.answer().fence();
         });

@@ -92,7 +92,7 @@ fn hundreds_of_take_overs_leave_nothing_and_the_module_can_be_unloaded() {
 }
 
 #[test]
-fn an_owner_that_waits_is_told_for_which_lock_if_it_may_know_that() {
+fn an_owner_that_waits_reads_for_which_lock_if_it_may_know_that() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("secret", "holder");

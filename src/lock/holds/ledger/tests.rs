@@ -78,7 +78,7 @@ fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
 fn every_hold_is_counted() {
     let mut ledger = Ledger::new(Secret(1, 2));
     let mut counts = Vec::new();
-    let deeds: [fn(&mut Ledger); 9] = [
+    let actions: [fn(&mut Ledger); 9] = [
         |ledger| _ = ledger.put(name(b"k"), b"a", Hold::Shared, entry(1)),
         |ledger| _ = ledger.put(name(b"k"), b"b", Hold::Shared, entry(2)),
         |ledger| _ = ledger.put(name(b"k"), b"b", Hold::Shared, entry(3)),
@@ -89,8 +89,8 @@ fn every_hold_is_counted() {
         |ledger| _ = ledger.put(name(b"k"), b"c", Hold::Exclusive, entry(5)),
         |ledger| _ = ledger.forget(name(b"k"), b"c"),
     ];
-    for deed in deeds {
-        deed(&mut ledger);
+    for action in actions {
+        action(&mut ledger);
         counts.push(ledger.sum.holds);
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
@@ -150,7 +150,7 @@ fn tie_a(ledger: &mut Ledger, key: &[u8], client: u64, tied: bool) {
 #[test]
 fn ties_go_with_their_entries() {
     let tied = |client| Entry { client, tied: Tied::Open, ..entry(1) };
-    let deeds: [fn(&mut Ledger); 6] = [
+    let actions: [fn(&mut Ledger); 6] = [
         |ledger| _ = ledger.forget(name(b"k"), b"a"),
         |ledger| _ = ledger.remove(name(b"k"), b"a"),
         |ledger| _ = ledger.forget_others(name(b"k"), b"x"),
@@ -158,11 +158,11 @@ fn ties_go_with_their_entries() {
         |ledger| _ = ledger.put(name(b"k"), b"a", Hold::Shared, entry(2)),
         |ledger| tie_a(ledger, b"k", 9, false),
     ];
-    for (number, deed) in deeds.into_iter().enumerate() {
+    for (number, action) in actions.into_iter().enumerate() {
         let mut ledger = Ledger::new(Secret(1, 2));
         ledger.put(name(b"k"), b"a", Hold::Shared, tied(8));
-        deed(&mut ledger);
-        assert!(!ledger.ties.has(8), "deed {number}");
+        action(&mut ledger);
+        assert!(!ledger.ties.has(8), "action {number}");
     }
     let mut ledger = Ledger::new(Secret(1, 2));
     ledger.put(name(b"k"), b"a", Hold::Exclusive, tied(8));
@@ -244,8 +244,8 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             new.delivery = if is_told { Delivery::Told } else { Delivery::Undelivered };
             new.client = random(&mut state, 3);
             // The ledger grows for a while, and then shrinks.
-            let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
-            match deed + random(&mut state, 70) {
+            let action = if step / 10_000 % 2 == 0 { 0 } else { 30 };
+            match action + random(&mut state, 70) {
                 0..60 => {
                     let forgotten = ledger.put(name, owner, hold, new);
                     let forgotten = forgotten.len();

@@ -67,29 +67,17 @@ pub enum Action {
     Permit,
     Demote,
     Promote,
-    Restart {
-        lost: usize,
-    },
-    Failover {
-        lost: usize,
-        by: i64,
-    },
-    /// The same, and the old master is not dead but cut off; and it grants once more.
-    Split {
-        lost: usize,
-        by: i64,
-    },
+    Restart { lost: usize },
+    Failover { lost: usize, by: i64 },
+    // The same, and the old master is not dead but cut off; and it grants once more.
+    Split { lost: usize, by: i64 },
     GrantElsewhere,
     Step(Ahead),
     Deafen,
-    /// The slot of this lock leaves for another server of the cluster.
+    // The slot of this lock leaves for another server of the cluster.
     Leave(LockNo),
-    /// It comes back, and this owner holds the lock, if any. The other server's clock was so much ahead.
-    ComeBack {
-        lock: LockNo,
-        held: Option<OwnerNo>,
-        by: Ms,
-    },
+    // It comes back, and this owner holds the lock, if any. The other server's clock was so much ahead.
+    ComeBack { lock: LockNo, held: Option<OwnerNo>, by: Ms },
 }
 
 fn lock(lock: LockNo) -> &'static str {

@@ -1,6 +1,6 @@
 //! What a world was asked, what it replied and what it wrote: enough to say whether a lock may do so. It
 //! looks at replies and at keys; of the core's memory it asks only what has become of a place, of which
-//! no client is told.
+//! no client hears.
 //!
 //! The book does not say what the core should do next. It follows what the core did, and asks whether that
 //! was allowed: was no other in the way, was none before, does the number rise; and when nothing is left

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use crate::lock::tests::interleavings::nothing_is_left;
 use crate::lock::tests::model::Verdict;
 use crate::lock::tests::simulated::{
-    Content, Happened, Key, Lock, Plea, START, Server, Write, place, told_on,
+    Content, Happened, Key, Lock, Request, START, Server, Write, place, told_on,
 };
 use crate::lock::{Mode, Ms, Patience, slot};
 
@@ -355,7 +355,7 @@ impl World {
         let blocks = matches!(ask.wait, Wait::For(_) | Wait::Forever);
         let client =
             if blocks && self.server.is_waiting(own) { self.server.connect() } else { own };
-        let plea = Plea {
+        let request = Request {
             ttl: ask.ttl,
             mode: ask.mode,
             patience: match ask.wait {
@@ -372,9 +372,9 @@ impl World {
             },
             client,
             session: ask.session,
-            ..Plea::of(OWNERS[ask.owner])
+            ..Request::of(OWNERS[ask.owner])
         };
-        let got = self.server.acquire_all(&of(ask.locks), plea);
+        let got = self.server.acquire_all(&of(ask.locks), request);
         let happened = self.what_happened(&got);
         self.book.acquired(ask, client, got, &happened, &self.server)?;
         self.forget_what_was_said();
@@ -547,7 +547,7 @@ impl World {
     }
 
     fn forget_what_was_said(&mut self) {
-        self.server.told.clear();
+        self.server.replies.clear();
         self.server.published.clear();
         self.server.keys.mentioned.clear();
     }

@@ -1,7 +1,7 @@
 //! Crowds: hundreds of owners before a handful of locks, so that more is to be done at once than a turn does.
 
 use crate::lock::Mode;
-use crate::lock::tests::simulated::{Answers, Flavour, Plea};
+use crate::lock::tests::simulated::{Answers, Flavour, Request};
 
 use super::counts::Counts;
 use super::random::Random;
@@ -45,16 +45,16 @@ impl Kind {
         let which = which(random, self.several);
         let who = Who::Idle(random.below(CROWD as u64) as usize);
         let session = random.one_in(4);
-        let plea = plea(random);
+        let ask = ask(random);
         // By the ttl, so that each seed stays the history that it was.
         let mode = match (mode, which) {
-            (Mode::Limit(limit), Which::One(_)) if !plea.ttl.is_multiple_of(3) => {
-                let per = plea.ttl.is_multiple_of(2).then_some(1 + (plea.ttl / 2 % 3) as u16);
+            (Mode::Limit(limit), Which::One(_)) if !ask.ttl.is_multiple_of(3) => {
+                let per = ask.ttl.is_multiple_of(2).then_some(1 + (ask.ttl / 2 % 3) as u16);
                 Mode::Fair { limit: limit as u16, per }
             }
             _ => mode,
         };
-        asks(which, who, wait, Plea { mode, session, ..plea })
+        asks(which, who, wait, Request { mode, session, ..ask })
     }
 
     /// Whatever comes next: mostly somebody more.
@@ -67,9 +67,9 @@ impl Kind {
             0..=539 => self.comes(random),
             540..=659 => Step::Release { which, who },
             660..=689 => Step::Renew { which, who, ttl },
-            690..=709 => asks(which, who, Wait::Try, plea(random)),
+            690..=709 => asks(which, who, Wait::Try, ask(random)),
             // One who shares a lock wants it alone, or one who waits for it wants another.
-            710..=739 => asks(which, who, Wait::For(random.between(1, 100)), plea(random)),
+            710..=739 => asks(which, who, Wait::For(random.between(1, 100)), ask(random)),
             740..=769 => Step::Kill { n },
             770..=789 => Step::Doom { n },
             790..=799 => Step::Unblock { n },
@@ -87,12 +87,12 @@ impl Kind {
     }
 }
 
-fn plea(random: &mut Random) -> Plea {
-    Plea { ttl: random.between(1, 400), ..Plea::of(OWNERS[0]) }
+fn ask(random: &mut Random) -> Request {
+    Request { ttl: random.between(1, 400), ..Request::of(OWNERS[0]) }
 }
 
-fn asks(which: Which, who: Who, wait: Wait, plea: Plea) -> Step {
-    Step::Acquire { which, who, wait, blockable: true, by: None, plea }
+fn asks(which: Which, who: Who, wait: Wait, ask: Request) -> Step {
+    Step::Acquire { which, who, wait, blockable: true, by: None, ask }
 }
 
 /// Half of them want the same.

@@ -26,7 +26,7 @@ pub mod search;
 use std::fmt;
 
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Flavour, Lock, Owner, Plea, Server, told_on};
+use crate::lock::tests::simulated::{self, Flavour, Lock, Owner, Server, told_on};
 use crate::lock::tests::sums::sums;
 use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
@@ -240,14 +240,14 @@ impl Graph {
         let owner = OWNERS[request.owner.trailing_zeros() as usize];
         // Each has a channel of its own.
         let on_its_channel = told_on(Some((owner, owner)), LONG);
-        let plea = Plea {
+        let asked = simulated::Request {
             ttl: LONG,
             mode: request.locks.iter().flatten().next().copied().unwrap(),
             patience: if in_place { on_its_channel } else { Patience::Forever },
             client: self.server.connect(),
-            ..Plea::of(owner)
+            ..simulated::Request::of(owner)
         };
-        self.server.acquire_all(&locks, plea)
+        self.server.acquire_all(&locks, asked)
     }
 
     /// This owner's places that wait.
@@ -321,7 +321,7 @@ impl Graph {
         self.agrees()
     }
 
-    /// Those that have had their turn ask again.
+    /// Those that have had their turn retry.
     fn claims(&mut self) -> Verdict {
         for at in 0..self.requests.len() {
             // One that is over as an upgrade has had no turn.

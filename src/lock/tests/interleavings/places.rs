@@ -8,7 +8,7 @@ mod watch;
 
 use crate::lock::tests::model::Verdict;
 use crate::lock::tests::simulated::{
-    Answers, Content, Flavour, Key, Lock, Owner, Plea, Server, Write, place, told_on,
+    Answers, Content, Flavour, Key, Lock, Owner, Request, Server, Write, place, told_on,
 };
 use crate::lock::{Limits, Mode, Ms, Patience};
 
@@ -18,7 +18,7 @@ use super::steps::LOCKS;
 use super::{Failure, first_seed, from_env, lives, nothing_is_left, tell};
 use counts::Counts;
 use steps::{CHANNELS, Kind, Mark, OWNERS, REGULARS, Step, Terms, WHICH, Who};
-use watch::{Deed, Held, Wait, Watch};
+use watch::{Action, Held, Wait, Watch};
 
 const STEPS: usize = 300;
 const ROUNDS: u64 = 500;
@@ -53,14 +53,14 @@ impl World {
     /// Does something to the server, and has it judged.
     fn does<T>(
         &mut self,
-        deed: impl FnOnce(&mut Server) -> T,
-        say: impl for<'a> FnOnce(&'a T) -> Deed<'a>,
+        action: impl FnOnce(&mut Server) -> T,
+        say: impl for<'a> FnOnce(&'a T) -> Action<'a>,
     ) -> Verdict<T> {
         self.watch.before(&mut self.server);
         if self.rough {
             self.watch.rough_until = self.now() + ROUGH;
         }
-        let got = deed(&mut self.server);
+        let got = action(&mut self.server);
         self.watch.after(&mut self.server, &say(&got))?;
         if self.server.has_job() {
             self.tick()?;
@@ -74,11 +74,11 @@ impl World {
         if self.watch.keeps_back {
             self.watch.goes_on_at(self.now());
         }
-        self.watch.after(&mut self.server, &Deed::Other)
+        self.watch.after(&mut self.server, &Action::Other)
     }
 
     fn turn(&mut self) -> Verdict {
-        self.does(Server::turn, |()| Deed::Other)
+        self.does(Server::turn, |()| Action::Other)
     }
 
     fn go(&mut self, to: Ms) {
@@ -177,21 +177,20 @@ impl World {
         let by = by.map(|by| self.regulars[by]);
         let keeps_another = |client: u64| {
             let mut places = self.watch.places().filter(|place| place.owner == owner);
-            places.any(|place| place.plea.client == client && place.locks != locks)
+            places.any(|place| place.ask.client == client && place.locks != locks)
         };
         let free = by.filter(|&by| !self.server.is_waiting(by) && !keeps_another(by));
         free.unwrap_or_else(|| self.server.connect())
     }
 
-    fn acquire(&mut self, locks: &[Lock], plea: Plea) -> Verdict {
+    fn acquire(&mut self, locks: &[Lock], ask: Request) -> Verdict {
         // No client can ask while the server keeps askers back.
-        if !self.may_write(locks) || self.watch.keeps_back || self.watch.denied == Some(plea.owner)
-        {
+        if !self.may_write(locks) || self.watch.keeps_back || self.watch.denied == Some(ask.owner) {
             return Ok(());
         }
         _ = self.does(
-            |server| server.acquire_all(locks, plea),
-            |got| Deed::Ask { locks: locks.to_vec(), plea, got },
+            |server| server.acquire_all(locks, ask),
+            |got| Action::Ask { locks: locks.to_vec(), ask, got },
         )?;
         Ok(())
     }
@@ -208,14 +207,14 @@ impl World {
         if patience != Patience::Try && self.watch.waits_otherwise(locks, owner, patience) {
             return Ok(());
         }
-        let plea = Plea {
+        let ask = Request {
             owner,
             mode,
             patience,
             client: self.client(terms.by, owner, locks),
-            ..terms.plea
+            ..terms.ask
         };
-        self.acquire(locks, plea)
+        self.acquire(locks, ask)
     }
 
     fn ask(&mut self, locks: &[Lock], owner: Owner, mode: Mode, terms: Terms) -> Verdict {
@@ -227,7 +226,7 @@ impl World {
     }
 
     fn foreign(&mut self, write: Write, locks: Vec<Lock>) -> Verdict {
-        self.does(|server| server.foreign(write), |()| Deed::Foreign(locks.clone()))
+        self.does(|server| server.foreign(write), |()| Action::Foreign(locks.clone()))
     }
 
     fn apply(&mut self, step: Step) -> Verdict {
@@ -250,19 +249,19 @@ impl World {
                     return Ok(());
                 };
                 let (owner, locks) = (place.owner, place.locks.clone());
-                let mode = mode.unwrap_or(place.plea.mode);
+                let mode = mode.unwrap_or(place.ask.mode);
                 self.ask(&locks, owner, mode, terms)
             }
             Step::AllAskAgain => {
                 let places: Vec<_> = self.watch.places().cloned().collect();
                 for place in places {
-                    let plea = place.plea;
-                    let is_there = |one: &Wait| one.owner == plea.owner && one.locks == place.locks;
+                    let ask = place.ask;
+                    let is_there = |one: &Wait| one.owner == ask.owner && one.locks == place.locks;
                     if !self.watch.places().any(is_there) {
                         continue;
                     }
                     let client = self.server.connect();
-                    self.acquire(&place.locks, Plea { client, ..plea })?;
+                    self.acquire(&place.locks, Request { client, ..ask })?;
                 }
                 Ok(())
             }
@@ -282,7 +281,7 @@ impl World {
                 }
                 self.does(
                     |server| server.release_all(&locks, owner).ok(),
-                    |&got| Deed::Release { locks: locks.clone(), owner, got },
+                    |&got| Action::Release { locks: locks.clone(), owner, got },
                 )?;
                 Ok(())
             }
@@ -293,14 +292,14 @@ impl World {
                 }
                 self.does(
                     |server| server.renew_all(&locks, owner, ttl) == Ok(true),
-                    |&done| Deed::Renew { locks: locks.clone(), owner, ttl, done },
+                    |&done| Action::Renew { locks: locks.clone(), owner, ttl, done },
                 )?;
                 Ok(())
             }
             Step::Check { who, which } => {
                 let (owner, locks) = self.name_of(who, which);
                 let lock = locks[0];
-                let got = self.does(|server| server.check(lock, owner), |_| Deed::Other)?;
+                let got = self.does(|server| server.check(lock, owner), |_| Action::Other)?;
                 if matches!(got, Ok(Some(_))) {
                     self.watch.was_checked(lock, owner);
                 }
@@ -312,7 +311,7 @@ impl World {
                 if !self.may_write(&[lock]) {
                     return Ok(());
                 }
-                let got = self.does(|server| server.guard(lock, owner), |_| Deed::Other)?;
+                let got = self.does(|server| server.guard(lock, owner), |_| Action::Other)?;
                 if got == Ok(true) {
                     self.watch.was_checked(lock, owner);
                 }
@@ -323,8 +322,10 @@ impl World {
                 if !self.may_write(&[lock]) {
                     return Ok(());
                 }
-                _ = self
-                    .does(|server| server.break_holds(lock, true), |_| Deed::Foreign(vec![lock]))?;
+                _ = self.does(
+                    |server| server.break_holds(lock, true),
+                    |_| Action::Foreign(vec![lock]),
+                )?;
                 Ok(())
             }
             Step::Del { which } => {
@@ -350,7 +351,7 @@ impl World {
                 self.watch.swapped();
                 self.foreign(Write::Swap(0, 1), LOCKS.to_vec())
             }
-            Step::Expire => self.does(|server| server.expire_cycle(&LOCKS), |()| Deed::Other),
+            Step::Expire => self.does(|server| server.expire_cycle(&LOCKS), |()| Action::Other),
             Step::Turn => self.turn(),
             Step::Pass { ms } => self.pass_to(self.now() + ms),
             Step::PassTo { mark, by } => match self.at(mark, by) {
@@ -364,7 +365,7 @@ impl World {
             Step::SetClock { by } => {
                 self.watch.counts.steps_of_clock += 1;
                 self.watch.steps(by);
-                self.does(|server| server.step(by), |()| Deed::Other)
+                self.does(|server| server.step(by), |()| Action::Other)
             }
             Step::LagTo { mark, by } => {
                 if let Some(at) = self.at(mark, by) {
@@ -378,13 +379,13 @@ impl World {
                     return Ok(());
                 };
                 let client = self.server.client_of(ticket).unwrap_or_default();
-                self.does(|server| server.kill(ticket), |()| Deed::Closes(client))?;
+                self.does(|server| server.kill(ticket), |()| Action::Closes(client))?;
                 self.replace(client);
                 Ok(())
             }
             Step::Close { regular } => {
                 let client = self.regulars[regular];
-                self.does(|server| server.close(client), |()| Deed::Closes(client))?;
+                self.does(|server| server.close(client), |()| Action::Closes(client))?;
                 self.replace(client);
                 Ok(())
             }
@@ -439,7 +440,7 @@ impl World {
                 if self.server.master {
                     self.is_rough();
                     self.watch.forgets_ends();
-                    self.does(|server| server.demote(closes), |()| Deed::Other)?;
+                    self.does(|server| server.demote(closes), |()| Action::Other)?;
                 }
                 Ok(())
             }
@@ -447,7 +448,7 @@ impl World {
                 if !self.server.master {
                     // Those who are there still are to go, whatever happens next.
                     self.pass_to(self.now())?;
-                    self.does(Server::promote, |()| Deed::Other)?;
+                    self.does(Server::promote, |()| Action::Other)?;
                     self.is_rough();
                     self.rough = !self.server.keys.closed.is_empty();
                 }
@@ -475,7 +476,7 @@ impl World {
         change(&mut self.limits);
         let limits = self.limits;
         self.watch.set(&limits);
-        self.does(|server| server.set_limits(|now| *now = limits), |()| Deed::Other)?;
+        self.does(|server| server.set_limits(|now| *now = limits), |()| Action::Other)?;
         Ok(())
     }
 
@@ -521,7 +522,7 @@ impl World {
                     if round > 0 && asks_on && claim.is_none() {
                         self.does(
                             |server| server.release_all(&locks, owner).ok(),
-                            |&got| Deed::Release { locks: locks.clone(), owner, got },
+                            |&got| Action::Release { locks: locks.clone(), owner, got },
                         )?;
                     }
                 }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::tests::simulated::{Lock, Owner, Request};
 use crate::lock::{Ahead, LAST_MS, Limits, Mode, Ms};
 
 use super::random::Random;
@@ -34,7 +34,7 @@ pub fn owner_called(name: &[u8]) -> Owner {
 /// By how much the wall clock is stepped.
 pub const STEPS_OF_THE_CLOCK: [Ahead; 6] = [-60_000, -1000, -50, 50, 1000, 60_000];
 
-/// How many connections come back to ask again. Every other request comes by a new one.
+/// How many connections come back to retry. Every other request comes by a new one.
 pub const REGULARS: usize = 4;
 
 /// Which locks a command names, in this order; all are of one database.
@@ -86,171 +86,75 @@ pub enum Mark {
 /// The n-th of those who wait stands for whom it may concern; `n` is taken modulo how many there are.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    Acquire {
-        which: Which,
-        who: Who,
-        wait: Wait,
-        blockable: bool,
-        /// By one of the regulars' connections.
-        by: Option<usize>,
-        /// What else is asked for.
-        plea: Plea,
-    },
-    Release {
-        which: Which,
-        who: Who,
-    },
-    Renew {
-        which: Which,
-        who: Who,
-        ttl: Ms,
-    },
-    /// With `FORCE` or without.
-    Break {
-        lock: Lock,
-        force: bool,
-    },
-    Guard {
-        lock: Lock,
-        who: Who,
-    },
+    // By one of the regulars' connections or a new one; the last says what else is asked for.
+    Acquire { which: Which, who: Who, wait: Wait, blockable: bool, by: Option<usize>, ask: Request },
+    Release { which: Which, who: Who },
+    Renew { which: Which, who: Who, ttl: Ms },
+    // With `FORCE` or without.
+    Break { lock: Lock, force: bool },
+    Guard { lock: Lock, who: Who },
     Configure(Setting),
-    /// The connection of one of the regulars closes.
-    Close {
-        regular: usize,
-    },
-    /// That of the n-th hold that ends with one.
-    CloseTied {
-        n: usize,
-    },
-    Check {
-        lock: Lock,
-        who: Who,
-    },
-    /// `SET`, with `NX` or without.
-    Set {
-        lock: Lock,
-        who: Who,
-        ttl: Option<Ms>,
-        only_if_free: bool,
-    },
-    /// `RPUSH` after `DEL`, and `PEXPIRE`.
-    SetNoLock {
-        lock: Lock,
-        ttl: Option<Ms>,
-    },
-    /// `ZADD`, of an owner, with the marker or without.
-    ZAdd {
-        lock: Lock,
-        who: Who,
-        ttl: Option<Ms>,
-        marked: bool,
-    },
-    /// `ZREM`, of an owner or of the marker.
-    ZRem {
-        lock: Lock,
-        who: Option<Who>,
-    },
-    Del {
-        lock: Lock,
-    },
-    PExpire {
-        lock: Lock,
-        ttl: Ms,
-    },
-    Persist {
-        lock: Lock,
-    },
-    Rename {
-        from: Lock,
-        to: Lock,
-    },
-    /// `COPY`, with `REPLACE` or without.
-    Copy {
-        from: Lock,
-        to: Lock,
-        over: bool,
-    },
-    /// The server needs the memory.
-    Evict {
-        lock: Lock,
-    },
-    FlushDb {
-        db: usize,
-    },
+    // The connection of one of the regulars closes.
+    Close { regular: usize },
+    // That of the n-th hold that ends with one.
+    CloseTied { n: usize },
+    Check { lock: Lock, who: Who },
+    // `SET`, with `NX` or without.
+    Set { lock: Lock, who: Who, ttl: Option<Ms>, only_if_free: bool },
+    // `RPUSH` after `DEL`, and `PEXPIRE`.
+    SetNoLock { lock: Lock, ttl: Option<Ms> },
+    // `ZADD`, of an owner, with the marker or without.
+    ZAdd { lock: Lock, who: Who, ttl: Option<Ms>, marked: bool },
+    // `ZREM`, of an owner or of the marker.
+    ZRem { lock: Lock, who: Option<Who> },
+    Del { lock: Lock },
+    PExpire { lock: Lock, ttl: Ms },
+    Persist { lock: Lock },
+    Rename { from: Lock, to: Lock },
+    // `COPY`, with `REPLACE` or without.
+    Copy { from: Lock, to: Lock, over: bool },
+    // The server needs the memory.
+    Evict { lock: Lock },
+    FlushDb { db: usize },
     FlushAll,
     SwapDb,
     ExpireCycle,
     LoopTurn,
-    /// The user of one who waits loses the right to it.
-    Bar {
-        n: usize,
-    },
-    /// Those who were answered come to their end; whether their connections outlive that shows later.
+    // The user of one who waits loses the right to it.
+    Bar { n: usize },
+    // Those who were answered come to their end; whether their connections outlive that shows later.
     FallAsleep,
-    /// Time passes, and the server does what is due on time.
-    Pass {
-        ms: Ms,
-    },
-    /// The server is busy: time passes, and it does nothing.
-    Lag {
-        ms: Ms,
-    },
-    /// Time passes until so long after this, on time or not.
-    PassTo {
-        mark: Mark,
-        after: Ms,
-        lag: bool,
-    },
-    /// The wall clock is stepped, forward or back.
-    SetClock {
-        by: Ahead,
-    },
-    Kill {
-        n: usize,
-    },
-    /// The server closes its connection at the end of the turn, whatever it has been told by then.
-    Doom {
-        n: usize,
-    },
-    Unblock {
-        n: usize,
-    },
-    UnblockByError {
-        n: usize,
-    },
-    /// Nothing may be written.
+    // Time passes, and the server does what is due on time.
+    Pass { ms: Ms },
+    // The server is busy: time passes, and it does nothing.
+    Lag { ms: Ms },
+    // Time passes until so long after this, on time or not.
+    PassTo { mark: Mark, after: Ms, lag: bool },
+    // The wall clock is stepped, forward or back.
+    SetClock { by: Ahead },
+    Kill { n: usize },
+    // The server closes its connection at the end of the turn, whatever it has been told by then.
+    Doom { n: usize },
+    Unblock { n: usize },
+    UnblockByError { n: usize },
+    // Nothing may be written.
     Pause,
     Resume,
-    /// This key may not be written.
-    Forbid {
-        lock: Lock,
-    },
+    // This key may not be written.
+    Forbid { lock: Lock },
     Permit,
-    Demote {
-        closes: bool,
-    },
+    Demote { closes: bool },
     Promote,
     Reload,
-    /// It stops and starts again, and what it wrote in so many of the last moments is lost.
-    Restart {
-        lost: usize,
-    },
-    /// Another server takes over, which was so many moments behind, and whose clock differs by so much.
-    Failover {
-        lost: usize,
-        by: i64,
-    },
-    /// The slot of this key leaves for another server.
-    Leave {
-        key: &'static str,
-    },
-    /// All slots that left come back, with what is held there. The other server's clock was ahead by so
-    /// much.
-    Return {
-        by: Ms,
-        held: Option<Owner>,
-    },
+    // It stops and starts again, and what it wrote in so many of the last moments is lost.
+    Restart { lost: usize },
+    // Another server takes over, which was so many moments behind, and whose clock differs by so much.
+    Failover { lost: usize, by: i64 },
+    // The slot of this key leaves for another server.
+    Leave { key: &'static str },
+    // All slots that left come back, with what is held there. The other server's clock was ahead by so
+    // much.
+    Return { by: Ms, held: Option<Owner> },
 }
 
 /// What an operator may set while the server runs.
@@ -365,8 +269,8 @@ impl Kind {
             }
             _ => mode,
         };
-        let plea = Plea { ttl, mode, session, max_queue, ..Plea::of(OWNERS[0]) };
-        Step::Acquire { which, who, wait, blockable, by, plea }
+        let ask = Request { ttl, mode, session, max_queue, ..Request::of(OWNERS[0]) };
+        Step::Acquire { which, who, wait, blockable, by, ask }
     }
 }
 

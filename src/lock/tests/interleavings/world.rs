@@ -9,7 +9,7 @@ mod time;
 
 use std::collections::BTreeMap;
 
-use crate::lock::tests::model::{Deed, Model, Verdict};
+use crate::lock::tests::model::{Action, Model, Verdict};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
 use crate::lock::{Limits, Ms};
 
@@ -88,7 +88,7 @@ impl World {
                 let tied: Vec<u64> = self.model.holds.iter().filter_map(|hold| hold.tied).collect();
                 if let Some(&client) = tied.get(n % tied.len().max(1)) {
                     self.server.close(client);
-                    self.judge(Deed::Other)?;
+                    self.judge(Action::Other)?;
                 }
             }
             Step::Check { lock, who } => self.check(lock, who)?,
@@ -107,12 +107,12 @@ impl World {
             Step::Evict { lock } => self.evict(lock)?,
             Step::ExpireCycle => {
                 self.server.expire_cycle(&LOCKS);
-                self.judge(Deed::Other)?;
+                self.judge(Action::Other)?;
             }
             Step::LoopTurn => self.loop_turn()?,
             Step::FallAsleep => {
                 self.server.falls_asleep();
-                self.judge(Deed::Other)?;
+                self.judge(Action::Other)?;
             }
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
@@ -223,12 +223,12 @@ impl World {
             }
             Who::First => {
                 let queue = self.model.queue_of(lock);
-                queue.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
+                queue.first().map_or(OWNERS[1], |waiter| waiter.ask.owner)
             }
             Who::Idle(n) => {
                 let waits = |owner: Owner| {
                     let mut waiting = self.model.queue.iter().chain(&self.model.served);
-                    waiting.any(|one| one.plea.owner == owner)
+                    waiting.any(|one| one.ask.owner == owner)
                 };
                 let mut crowd = (n..n + CROWD).map(one_of_a_crowd);
                 crowd.find(|&owner| !waits(owner)).unwrap_or_else(|| one_of_a_crowd(n))

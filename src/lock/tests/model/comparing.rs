@@ -163,11 +163,11 @@ impl Model {
         let clients = shown.iter().map(|waiter| waiter.client);
         let is_up = |client: &u64| {
             let mut waiters = self.queue.iter();
-            waiters.any(|one| one.plea.client == *client && !self.lives(one))
+            waiters.any(|one| one.ask.client == *client && !self.lives(one))
         };
         let shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
         let right: Vec<u64> =
-            (self.queue_of(lock).iter()).map(|waiter| waiter.plea.client).collect();
+            (self.queue_of(lock).iter()).map(|waiter| waiter.ask.client).collect();
         ensure(shown == right, || {
             format!("{lock:?}: {shown:?} wait, and not {right:?}: {:?}", self.queue)
         })

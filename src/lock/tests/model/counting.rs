@@ -21,7 +21,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Asking again for what one holds counts nowhere, nor does making more of a share.
+    /// A retry of what one holds counts nowhere, nor does making more of a share.
     pub fn granted(&mut self, is_new: Option<bool>, waited: bool) {
         let Some(is_new) = is_new else {
             self.unclear.0 += 1;

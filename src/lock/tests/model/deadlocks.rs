@@ -3,7 +3,7 @@
 
 use super::{Model, Verdict, Waiter, ensure};
 use crate::lock::deadlock::{Claim, Deadlock};
-use crate::lock::tests::simulated::{Lock, Owner, Plea, name};
+use crate::lock::tests::simulated::{Lock, Owner, Request, name};
 use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {
@@ -11,7 +11,7 @@ impl Model {
     pub(super) fn judge_deadlock(
         &self,
         locks: &[Lock],
-        plea: &Plea,
+        ask: &Request,
         found: Option<&Deadlock>,
     ) -> Verdict {
         // What others have done elsewhere may not have been looked at.
@@ -22,7 +22,7 @@ impl Model {
             ticket: Ticket::MAX,
             since: Ticket::MAX,
             locks: locks.to_vec(),
-            plea: *plea,
+            ask: *ask,
             barred: false,
         };
         let Some(found) = found else {
@@ -32,7 +32,7 @@ impl Model {
         let waiting: Vec<&Waiter> = self.queue.iter().chain([&asks]).collect();
         let waits = |owner: &[u8], lock: Lock| {
             let mut waiting = waiting.iter();
-            waiting.any(|one| one.plea.owner.as_bytes() == owner && one.locks.contains(&lock))
+            waiting.any(|one| one.ask.owner.as_bytes() == owner && one.locks.contains(&lock))
         };
         let next = found.links.iter().cycle().skip(1);
         for (link, next) in found.links.iter().zip(next) {
@@ -47,13 +47,13 @@ impl Model {
                 };
             ensure(is_so, || format!("{link:?} of {found:?} is not so"))?;
         }
-        ensure(*found.links[0].owner == *plea.owner.as_bytes(), || {
-            format!("{found:?} is not of {}", plea.owner)
+        ensure(*found.links[0].owner == *ask.owner.as_bytes(), || {
+            format!("{found:?} is not of {}", ask.owner)
         })?;
         // Of several requests of one owner one may be granted, and what comes of that is another question.
         let is_only_one = |one: &&Waiter| {
             let mut its = waiting.iter();
-            its.all(|other| other.plea.owner != one.plea.owner || other.ticket == one.ticket)
+            its.all(|other| other.ask.owner != one.ask.owner || other.ticket == one.ticket)
         };
         // Of more than may share a lock no client is known, not even the one that asks.
         let is_known = !locks.iter().any(|&lock| self.are_too_many(lock));
@@ -90,13 +90,13 @@ impl Model {
     }
 
     fn all_let_go(&mut self) {
-        let waits = |owner: Owner| self.queue.iter().any(|one| one.plea.owner == owner);
+        let waits = |owner: Owner| self.queue.iter().any(|one| one.ask.owner == owner);
         self.holds.retain(|hold| waits(hold.owner));
     }
 
     fn grants_one(&mut self) -> bool {
         let is_open = |one: &Waiter| {
-            let why = self.in_the_way(&one.locks, &one.plea, Some(one.since), true);
+            let why = self.in_the_way(&one.locks, &one.ask, Some(one.since), true);
             why.is_none()
         };
         let Some(at) = self.queue.iter().position(is_open) else {
@@ -104,7 +104,7 @@ impl Model {
         };
         let one = self.queue.remove(at);
         for &lock in &one.locks {
-            self.take(lock, &one.plea, 0, None);
+            self.take(lock, &one.ask, 0, None);
         }
         true
     }
@@ -112,7 +112,7 @@ impl Model {
     /// Does it surely wait for a client who waits for the one who asks?
     fn leads_back(&self, from: &Waiter, asks: &Waiter, seen: &mut Vec<Owner>) -> bool {
         for owner in self.surely_waits_for(from) {
-            if owner == asks.plea.owner {
+            if owner == asks.ask.owner {
                 return true;
             }
             if seen.contains(&owner) {
@@ -121,7 +121,7 @@ impl Model {
             seen.push(owner);
             // In each database an owner waits by one request, and each is searched by itself.
             let is_its =
-                |one: &&Waiter| one.plea.owner == owner && one.locks[0].0 == asks.locks[0].0;
+                |one: &&Waiter| one.ask.owner == owner && one.locks[0].0 == asks.locks[0].0;
             let mut waits = self.queue.iter().filter(is_its);
             if let (Some(one), None) = (waits.next(), waits.next())
                 && self.lives(one)
@@ -136,16 +136,16 @@ impl Model {
     fn surely_waits_for(&self, waiter: &Waiter) -> Vec<Owner> {
         let mut found = Vec::new();
         if self.queue.iter().any(|one| {
-            one.plea.owner == waiter.plea.owner
+            one.ask.owner == waiter.ask.owner
                 && one.ticket != waiter.ticket
                 && one.locks[0].0 == waiter.locks[0].0
         }) {
             return found;
         }
         for &lock in &waiter.locks {
-            let wants_alone = waiter.plea.mode == Mode::Exclusive;
-            let own = self.hold(lock, waiter.plea.owner);
-            if own.is_some_and(|own| own.covers(waiter.plea.mode)) || self.is_no_lock(lock) {
+            let wants_alone = waiter.ask.mode == Mode::Exclusive;
+            let own = self.hold(lock, waiter.ask.owner);
+            if own.is_some_and(|own| own.covers(waiter.ask.mode)) || self.is_no_lock(lock) {
                 continue;
             }
             let holders = self.holders(lock).filter(|hold| {
@@ -155,17 +155,17 @@ impl Model {
             });
             found.extend(holders.map(|hold| hold.owner));
             let before = self.queue.iter().filter(|one| {
-                let conflicts = wants_alone || one.plea.mode == Mode::Exclusive;
+                let conflicts = wants_alone || one.ask.mode == Mode::Exclusive;
                 // Those with FAIR are passed over where they have no room.
-                let conflicts = conflicts && !one.plea.mode.is_fair();
+                let conflicts = conflicts && !one.ask.mode.is_fair();
                 one.since < waiter.since
                     && one.locks.contains(&lock)
                     && self.lives(one)
                     && conflicts
             });
-            found.extend(before.map(|one| one.plea.owner));
+            found.extend(before.map(|one| one.ask.owner));
         }
-        found.retain(|&owner| owner != waiter.plea.owner);
+        found.retain(|&owner| owner != waiter.ask.owner);
         found
     }
 }

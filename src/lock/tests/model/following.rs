@@ -2,16 +2,16 @@
 
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::tests::interleavings::steps::LOCKS;
-use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::tests::simulated::{Happened, Lock, Owner, Request, Server};
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Left, Ms, NotALock, Refusal, Ticket};
 
 /// What was done to the server, and what it replied.
 #[derive(Clone, Copy, Debug)]
-pub enum Deed<'a> {
+pub enum Action<'a> {
     /// Nothing that is replied to.
     Other,
-    Acquire(&'a [Lock], &'a Plea, &'a Result<Acquired, Refusal>),
+    Acquire(&'a [Lock], &'a Request, &'a Result<Acquired, Refusal>),
     /// These waiters had been granted something, and not been replied to.
     Release(&'a [Lock], Owner, &'a Result<usize, NotALock>, &'a [Ticket]),
     Renew(&'a [Lock], Owner, Ms, &'a Result<bool, NotALock>),
@@ -20,7 +20,7 @@ pub enum Deed<'a> {
     Break(Lock, bool, &'a Result<usize, NotALock>),
 }
 
-impl Deed<'_> {
+impl Action<'_> {
     /// The locks that a command has settled: none, if one is no lock.
     fn settles(&self) -> &[Lock] {
         match self {
@@ -59,39 +59,39 @@ impl Model {
         &mut self,
         server: &mut Server,
         happened: &Happened,
-        deed: Deed<'_>,
+        action: Action<'_>,
         around: &Around,
     ) -> Verdict {
         ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
         happened.closed.iter().for_each(|&client| self.closed(client));
         self.expired(&happened.expired, server);
         self.no_locks = LOCKS.into_iter().filter(|&lock| is_no_lock(server, lock)).collect();
-        self.withdraws(deed);
+        self.withdraws(action);
         let mut grants: Vec<Turn> = Vec::new();
         for &(ticket, state) in &happened.decided {
             match state {
                 State::Granted(_) | State::Denied | State::NoUpgrade => {
                     grants.push((ticket, state));
                 }
-                other => self.decided(ticket, other, deed)?,
+                other => self.decided(ticket, other, action)?,
             }
         }
-        // What waiters were granted may have been before the deed, or after it, and what has expired in
+        // What waiters were granted may have been before the action, or after it, and what has expired in
         // time was over by then, or not.
-        let first = self.before_the_deed(deed, &grants);
+        let first = self.before_the_action(action, &grants);
         let others = (0..=grants.len()).rev().filter(|&before| before != first);
         let mut followed = None;
         for before in [first].into_iter().chain(others) {
-            for (over, given_back) in self.may_be_over(deed, grants.len()) {
+            for (over, given_back) in self.may_be_over(action, grants.len()) {
                 let mut model = self.clone();
                 model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
                 let done = model
-                    .does(deed, &grants, before, given_back.as_ref())
+                    .does(action, &grants, before, given_back.as_ref())
                     .and_then(|()| model.sees(server, happened, around));
                 if done.is_ok() {
                     *self = model;
                     // Those behind a wait that was given up are served in the next tick.
-                    let settles = if happened.replaced.is_empty() { deed.settles() } else { &[] };
+                    let settles = if happened.replaced.is_empty() { action.settles() } else { &[] };
                     return self.has_settled(settles, around);
                 }
                 followed = followed.or(Some(done));
@@ -103,11 +103,15 @@ impl Model {
     /// Of which keys may the holds be over? Of none, of all that may have expired in time, or of some. And
     /// before which of so many grants may what was to be given back have been so, and of which locks? Each is looked
     /// at by itself, and one that can't be written has to wait.
-    fn may_be_over(&self, deed: Deed<'_>, grants: usize) -> Vec<(Vec<Lock>, Option<GivenBack>)> {
+    fn may_be_over(
+        &self,
+        action: Action<'_>,
+        grants: usize,
+    ) -> Vec<(Vec<Lock>, Option<GivenBack>)> {
         let early = |lock: &Lock| self.holders(*lock).any(|hold| hold.is_early);
         let over = any_of(LOCKS.into_iter().filter(early));
         let mut choices: Vec<_> = over.into_iter().map(|over| (over, None)).collect();
-        let in_a_tick = matches!(deed, Deed::Other);
+        let in_a_tick = matches!(action, Action::Other);
         let goes = |hold: &Hold| hold.is_given_back() && (in_a_tick || hold.is_loose);
         let goes = |lock: &Lock| self.holders(*lock).any(goes);
         let given_back = any_of(LOCKS.into_iter().filter(goes));
@@ -125,24 +129,24 @@ impl Model {
         self.holds.extract_if(.., goes).for_each(drop);
     }
 
-    fn before_the_deed(&self, deed: Deed<'_>, grants: &[Turn]) -> usize {
-        match deed {
-            Deed::Acquire(.., Ok(Acquired::Held(fence))) if *fence > self.highest => {
+    fn before_the_action(&self, action: Action<'_>, grants: &[Turn]) -> usize {
+        match action {
+            Action::Acquire(.., Ok(Acquired::Held(fence))) if *fence > self.highest => {
                 let after = |grant: &Turn| matches!(grant.1, State::Granted(one) if one > *fence);
                 // A retry of what a waiter of its owner has just been granted comes last.
                 let is_retry = grants.iter().any(|grant| grant.1 == State::Granted(*fence));
                 let after = grants.iter().position(after).filter(|_| !is_retry);
                 after.unwrap_or(grants.len())
             }
-            Deed::Release(..) => 0,
+            Action::Release(..) => 0,
             _ => grants.len(),
         }
     }
 
-    /// So many grants come before the deed.
+    /// So many grants come before the action.
     fn does(
         &mut self,
-        deed: Deed<'_>,
+        action: Action<'_>,
         grants: &[Turn],
         before: usize,
         given_back: Option<&GivenBack>,
@@ -152,7 +156,7 @@ impl Model {
                 self.gives_back(of);
             }
             if at == before {
-                self.did(deed)?;
+                self.did(action)?;
             }
             if let Some(&(ticket, state)) = grants.get(at) {
                 self.turn_comes(ticket, state)?;
@@ -161,15 +165,15 @@ impl Model {
         Ok(())
     }
 
-    fn did(&mut self, deed: Deed<'_>) -> Verdict {
-        match deed {
-            Deed::Other => Ok(()),
-            Deed::Acquire(locks, plea, got) => self.acquired(locks, plea, got),
-            Deed::Release(locks, owner, got, _) => self.released(locks, owner, got),
-            Deed::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got),
-            Deed::Check(lock, owner, got) => self.checked(lock, owner, got),
-            Deed::Guard(lock, owner, got) => self.guarded(lock, owner, got),
-            Deed::Break(lock, force, got) => self.broken(lock, force, got),
+    fn did(&mut self, action: Action<'_>) -> Verdict {
+        match action {
+            Action::Other => Ok(()),
+            Action::Acquire(locks, ask, got) => self.acquired(locks, ask, got),
+            Action::Release(locks, owner, got, _) => self.released(locks, owner, got),
+            Action::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got),
+            Action::Check(lock, owner, got) => self.checked(lock, owner, got),
+            Action::Guard(lock, owner, got) => self.guarded(lock, owner, got),
+            Action::Break(lock, force, got) => self.broken(lock, force, got),
         }
     }
 
@@ -192,7 +196,7 @@ impl Model {
         Ok(())
     }
 
-    fn decided(&mut self, ticket: Ticket, state: State, deed: Deed<'_>) -> Verdict {
+    fn decided(&mut self, ticket: Ticket, state: State, action: Action<'_>) -> Verdict {
         let waiter = self.leaves(ticket)?;
         let right = match state {
             State::TimedOut => {
@@ -200,7 +204,7 @@ impl Model {
                 !self.lives(&waiter)
             }
             State::SentAway => self.sends_away || self.limits.drain,
-            State::Withdrawn => is_withdrawn(&waiter, deed),
+            State::Withdrawn => is_withdrawn(&waiter, action),
             _ => false,
         };
         ensure(right, || format!("{state:?} at {}: {waiter:?}", self.now))
@@ -214,16 +218,16 @@ impl Model {
         (self.holds.iter_mut()).for_each(|hold| hold.ended(ticket, heard));
     }
 
-    /// All that an owner has asked of what it releases ends: what waits, which is told so, and what it has
+    /// All that an owner has asked of what it releases ends: what waits, which gets its reply, and what it has
     /// been granted while no client has been told.
-    fn withdraws(&mut self, deed: Deed<'_>) {
-        let Deed::Release(.., untold) = deed else {
+    fn withdraws(&mut self, action: Action<'_>) {
+        let Action::Release(.., untold) = action else {
             return;
         };
         let granted = (self.served.iter())
-            .filter(|one| untold.contains(&one.ticket) && is_withdrawn(one, deed));
+            .filter(|one| untold.contains(&one.ticket) && is_withdrawn(one, action));
         let granted: Vec<Ticket> = granted.map(|one| one.ticket).collect();
-        let waiting = self.queue.iter().filter(|one| is_withdrawn(one, deed));
+        let waiting = self.queue.iter().filter(|one| is_withdrawn(one, action));
         self.tally.withdrawn += waiting.count() as u64;
         self.tally.withdrawn_late += granted.len() as u64;
         granted.iter().for_each(|&ticket| self.ended(ticket, false));
@@ -250,9 +254,9 @@ fn is_no_lock(server: &Server, lock: Lock) -> bool {
 }
 
 /// Does the owner of this one release what it waits for, or some of it?
-fn is_withdrawn(waiter: &Waiter, deed: Deed<'_>) -> bool {
-    let Deed::Release(locks, owner, ..) = deed else {
+fn is_withdrawn(waiter: &Waiter, action: Action<'_>) -> bool {
+    let Action::Release(locks, owner, ..) = action else {
         return false;
     };
-    waiter.plea.owner == owner && waiter.locks.iter().any(|lock| locks.contains(lock))
+    waiter.ask.owner == owner && waiter.locks.iter().any(|lock| locks.contains(lock))
 }

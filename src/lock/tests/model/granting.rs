@@ -2,7 +2,7 @@
 
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::fence::Fence;
-use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::tests::simulated::{Lock, Owner, Request};
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Hold as How, Mode, Ticket};
 
@@ -12,30 +12,30 @@ impl Model {
     pub fn in_the_way(
         &self,
         locks: &[Lock],
-        plea: &Plea,
+        ask: &Request,
         at: Option<Ticket>,
         surely: bool,
     ) -> Option<String> {
-        let is_upgrade = self.is_upgrade(locks, plea, surely);
-        if is_upgrade && (at.is_some() || self.waits_beside(plea.owner, locks, surely)) {
-            return Some(format!("an upgrade does not wait, nor beside a wait: {plea:?}"));
+        let is_upgrade = self.is_upgrade(locks, ask, surely);
+        if is_upgrade && (at.is_some() || self.waits_beside(ask.owner, locks, surely)) {
+            return Some(format!("an upgrade does not wait, nor beside a wait: {ask:?}"));
         }
         let mut locks = locks.iter();
-        locks.find_map(|&lock| self.what_keeps(lock, plea, (at, None), surely))
+        locks.find_map(|&lock| self.what_keeps(lock, ask, (at, None), surely))
     }
 
     pub(super) fn what_keeps(
         &self,
         lock: Lock,
-        plea: &Plea,
+        ask: &Request,
         (at, without): (Option<Ticket>, Option<Owner>),
         surely: bool,
     ) -> Option<String> {
         if self.is_no_lock(lock) {
             return Some(format!("{lock:?} is no lock"));
         }
-        let own = self.hold(lock, plea.owner);
-        if own.is_some_and(|own| own.covers(plea.mode)) {
+        let own = self.hold(lock, ask.owner);
+        if own.is_some_and(|own| own.covers(ask.mode)) {
             return None;
         }
         if self.quarantined_until.is_some() {
@@ -43,16 +43,16 @@ impl Model {
         }
         let others: Vec<&Hold> = self
             .holders(lock)
-            .filter(|hold| hold.owner != plea.owner && !(surely && hold.may_go()))
+            .filter(|hold| hold.owner != ask.owner && !(surely && hold.may_go()))
             .collect();
-        let is_alone = |hold: &&&Hold| hold.how == How::Exclusive || plea.mode == Mode::Exclusive;
+        let is_alone = |hold: &&&Hold| hold.how == How::Exclusive || ask.mode == Mode::Exclusive;
         if let Some(other) = others.iter().find(is_alone) {
             return Some(format!("{} has {lock:?}: {other:?}", other.owner));
         }
         if own.is_some() {
             return None;
         }
-        let most = match plea.mode {
+        let most = match ask.mode {
             Mode::Limit(most) => most.min(self.limits.max_sharers),
             Mode::Fair { limit, .. } => u64::from(limit).min(self.limits.max_sharers),
             Mode::Shared | Mode::Exclusive => self.limits.max_sharers,
@@ -60,9 +60,9 @@ impl Model {
         if others.len() as u64 >= most {
             return Some(format!("{} share {lock:?}", others.len()));
         }
-        let is_mate = |owner: Owner| group(owner) == group(plea.owner);
+        let is_mate = |owner: Owner| group(owner) == group(ask.owner);
         let of_group = others.iter().filter(|hold| is_mate(hold.owner)).count();
-        if let Mode::Fair { per: Some(per), .. } = plea.mode
+        if let Mode::Fair { per: Some(per), .. } = ask.mode
             && of_group >= per.into()
         {
             return Some(format!("{of_group} of its group share {lock:?}"));
@@ -70,40 +70,40 @@ impl Model {
         let is_before = |one: &&Waiter| {
             one.locks.contains(&lock)
                 && self.lives(one)
-                && one.plea.owner != plea.owner
-                && Some(one.plea.owner) != without
+                && one.ask.owner != ask.owner
+                && Some(one.ask.owner) != without
                 && at.is_none_or(|at| one.since < at)
         };
         // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room.
         let has_room = |one: &Waiter| {
-            let at = (Some(one.since), Some(plea.owner));
-            self.what_keeps(lock, &one.plea, at, !surely).is_none()
+            let at = (Some(one.since), Some(ask.owner));
+            self.what_keeps(lock, &one.ask, at, !surely).is_none()
         };
-        let keeps_it = |one: &&Waiter| match (one.plea.mode.is_fair(), plea.mode.is_fair()) {
+        let keeps_it = |one: &&Waiter| match (one.ask.mode.is_fair(), ask.mode.is_fair()) {
             (false, _) => true,
-            (true, true) if is_mate(one.plea.owner) => true,
+            (true, true) if is_mate(one.ask.owner) => true,
             (true, true) => at.is_none() && has_room(one),
             (true, false) => has_room(one),
         };
         let mut before = self.queue.iter().filter(is_before);
         let first = before.find(keeps_it);
-        first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
+        first.map(|one| format!("{} stands before it: {one:?}", one.ask.owner))
     }
 
     /// Who should be served instead of this one, by FAIR: the first of a group that holds fewer.
-    fn served_unfairly(&self, lock: Lock, plea: &Plea) -> Option<&Waiter> {
+    fn served_unfairly(&self, lock: Lock, ask: &Request) -> Option<&Waiter> {
         let is_sure = |hold: &Hold| !hold.may_go() && !hold.is_loose && !hold.came_back;
-        if !plea.mode.is_fair() || !self.holders(lock).all(is_sure) || self.is_stepped {
+        if !ask.mode.is_fair() || !self.holders(lock).all(is_sure) || self.is_stepped {
             return None;
         }
         let held = |of: &[u8]| self.holders(lock).filter(|hold| group(hold.owner) == of).count();
-        let own = held(group(plea.owner));
+        let own = held(group(ask.owner));
         let mut waiting = self.queue.iter().filter(|one| one.locks.contains(&lock));
         waiting.find(|one| {
-            one.plea.mode.is_fair()
+            one.ask.mode.is_fair()
                 && self.lives(one)
-                && held(group(one.plea.owner)) < own
-                && self.what_keeps(lock, &one.plea, (Some(one.since), None), false).is_none()
+                && held(group(one.ask.owner)) < own
+                && self.what_keeps(lock, &one.ask, (Some(one.since), None), false).is_none()
         })
     }
 
@@ -119,17 +119,17 @@ impl Model {
         ensure(self.lives(&waiter), || format!("{state:?} when its time was up: {waiter:?}"))?;
         if state == State::NoUpgrade {
             self.tally.ended_upgrades += 1;
-            let is_upgrade = self.is_upgrade(&waiter.locks, &waiter.plea, false);
+            let is_upgrade = self.is_upgrade(&waiter.locks, &waiter.ask, false);
             return ensure(is_upgrade, || format!("no upgrade, but {state:?}: {waiter:?}"));
         }
         ensure(waiter.barred == (state == State::Denied), || format!("{state:?} for {waiter:?}"))?;
         let State::Granted(fence) = state else {
-            let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(waiter.since), true);
+            let why = self.in_the_way(&waiter.locks, &waiter.ask, Some(waiter.since), true);
             return why.map_or(Ok(()), |why| Err(format!("denied before its turn: {why}")));
         };
         let several = waiter.locks.len() > 1;
         self.tally.several_granted += u64::from(several);
-        self.grant(&waiter.locks, &waiter.plea, fence, Some((ticket, waiter.since)))?;
+        self.grant(&waiter.locks, &waiter.ask, fence, Some((ticket, waiter.since)))?;
         self.served.push(waiter);
         Ok(())
     }
@@ -138,28 +138,28 @@ impl Model {
     pub(super) fn grant(
         &mut self,
         locks: &[Lock],
-        plea: &Plea,
+        ask: &Request,
         fence: Fence,
         waiter: Option<(Ticket, Ticket)>,
     ) -> Verdict {
         let (waiter, at) = waiter.unzip();
-        if let Some(why) = self.in_the_way(locks, plea, at, true) {
-            return Err(format!("{plea:?} is granted {locks:?}, although {why}"));
+        if let Some(why) = self.in_the_way(locks, ask, at, true) {
+            return Err(format!("{ask:?} is granted {locks:?}, although {why}"));
         }
-        let is_held = |&lock: &Lock| self.hold(lock, plea.owner).is_some();
+        let is_held = |&lock: &Lock| self.hold(lock, ask.owner).is_some();
         if let &[lock] = locks
             && !is_held(&lock)
-            && let Some(other) = self.served_unfairly(lock, plea)
+            && let Some(other) = self.served_unfairly(lock, ask)
         {
-            return Err(format!("{plea:?} is granted {locks:?} before {other:?}"));
+            return Err(format!("{ask:?} is granted {locks:?} before {other:?}"));
         }
-        self.tally.fair += u64::from(at.is_some() && plea.mode.is_fair());
-        let known = self.one_number(locks, plea);
+        self.tally.fair += u64::from(at.is_some() && ask.mode.is_fair());
+        let known = self.one_number(locks, ask);
         let is_loose = (locks.iter())
-            .any(|&lock| (self.hold(lock, plea.owner)).is_some_and(|hold| hold.is_loose));
+            .any(|&lock| (self.hold(lock, ask.owner)).is_some_and(|hold| hold.is_loose));
         if known != Some(fence) {
             ensure(known.is_none() || is_loose, || {
-                format!("{} has {locks:?} by {known:?}, now by {fence}", plea.owner)
+                format!("{} has {locks:?} by {known:?}, now by {fence}", ask.owner)
             })?;
             let elsewhere =
                 (self.elsewhere.iter()).filter(|(key, _)| locks.iter().any(|lock| lock.1 == *key));
@@ -168,7 +168,7 @@ impl Model {
             self.highest = fence;
         }
         for &lock in locks {
-            let is_new = self.take(lock, plea, fence, waiter);
+            let is_new = self.take(lock, ask, fence, waiter);
             self.counted.granted(is_new, waiter.is_some());
             let is_known = known.is_some();
             let goes_on = is_new == Some(false) && waiter.is_some();
@@ -178,10 +178,10 @@ impl Model {
     }
 
     /// The number by which this owner holds all of these in this mode, if it does.
-    fn one_number(&self, locks: &[Lock], plea: &Plea) -> Option<Fence> {
+    fn one_number(&self, locks: &[Lock], ask: &Request) -> Option<Fence> {
         let mut numbers = (locks.iter()).map(|&lock| {
-            let hold = self.hold(lock, plea.owner)?;
-            hold.fence.filter(|_| hold.covers(plea.mode))
+            let hold = self.hold(lock, ask.owner)?;
+            hold.fence.filter(|_| hold.covers(ask.mode))
         });
         let first = numbers.next()??;
         numbers.all(|number| number == Some(first)).then_some(first)
@@ -191,15 +191,15 @@ impl Model {
     pub(super) fn take(
         &mut self,
         lock: Lock,
-        plea: &Plea,
+        ask: &Request,
         fence: Fence,
         waiter: Option<Ticket>,
     ) -> Option<bool> {
-        let wanted = self.now + plea.ttl;
-        let tied = plea.session.then_some(plea.client);
-        let own = self.remove(lock, plea.owner);
+        let wanted = self.now + ask.ttl;
+        let tied = ask.session.then_some(ask.client);
+        let own = self.remove(lock, ask.owner);
         let (mut hold, is_new) = match own {
-            Some(mut own) if own.covers(plea.mode) => {
+            Some(mut own) if own.covers(ask.mode) => {
                 let (before, by_wall) = (own.until, own.by_wall);
                 if before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
@@ -224,7 +224,7 @@ impl Model {
             own => {
                 let kept = own.as_ref().and_then(|share| share.until);
                 let until = Some(wanted.max(kept.unwrap_or_default()));
-                let mut hold = Hold::new(lock, plea.owner, plea.mode.hold(), until);
+                let mut hold = Hold::new(lock, ask.owner, ask.mode.hold(), until);
                 hold.tied = tied;
                 // What others have written ends with the key, and that may have been moved.
                 hold.or_later = own.as_ref().is_some_and(|share| share.by_wall);

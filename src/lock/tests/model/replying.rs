@@ -3,35 +3,35 @@
 use super::comparing::left;
 use super::granting::group;
 use super::{Model, Verdict, Waiter, ensure};
-use crate::lock::tests::simulated::{Lock, Owner, Plea, name};
+use crate::lock::tests::simulated::{Lock, Owner, Request, name};
 use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, Name, NotALock, Patience, Refusal};
 
 impl Model {
     pub(super) fn acquired(
         &mut self,
         locks: &[Lock],
-        plea: &Plea,
+        ask: &Request,
         got: &Result<Acquired, Refusal>,
     ) -> Verdict {
         if let Ok(Acquired::Held(fence)) = got {
-            return self.grant(locks, plea, *fence, None);
+            return self.grant(locks, ask, *fence, None);
         }
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
-        let shut = self.in_the_way(locks, plea, None, false).is_some();
-        ensure(shut, || format!("{plea:?} could have {locks:?}, and gets {got:?}"))?;
+        let shut = self.in_the_way(locks, ask, None, false).is_some();
+        ensure(shut, || format!("{ask:?} could have {locks:?}, and gets {got:?}"))?;
         // An upgrade does not wait.
-        let [surely, perhaps] = [true, false].map(|surely| self.is_upgrade(locks, plea, surely));
-        let waits = plea.patience != Patience::Try && !self.limits.drain && !surely;
-        let own = self.wait_of(plea.owner, locks).filter(|own| self.lives(own)).cloned();
+        let [surely, perhaps] = [true, false].map(|surely| self.is_upgrade(locks, ask, surely));
+        let waits = ask.patience != Patience::Try && !self.limits.drain && !surely;
+        let own = self.wait_of(ask.owner, locks).filter(|own| self.lives(own)).cloned();
         let is_same = |own: &&Waiter| {
             own.locks.len() == locks.len() && own.locks.iter().all(|lock| locks.contains(lock))
         };
         let same = own.as_ref().filter(is_same);
-        let takes_over = same.is_some_and(|own| own.plea.mode == plea.mode);
+        let takes_over = same.is_some_and(|own| own.ask.mode == ask.mode);
         let is_other = own.is_some() && same.is_none();
         let not_heard_of = |surely: bool| {
             locks.iter().any(|&lock| {
-                let held = self.hold(lock, plea.owner).filter(|held| held.covers(plea.mode));
+                let held = self.hold(lock, ask.owner).filter(|held| held.covers(ask.mode));
                 held.is_some_and(|held| {
                     // What others have written may look like the grant whose reply is under way.
                     let is_sure = !held.told && !held.under_way.is_empty() && !held.is_loose;
@@ -55,16 +55,16 @@ impl Model {
             }
             Err(Refusal::Behind(before)) => {
                 self.tally.behind += 1;
-                let is_behind = |&lock: &Lock| without.is_behind(lock, plea, *before);
+                let is_behind = |&lock: &Lock| without.is_behind(lock, ask, *before);
                 waits && !takes_over && !is_other && locks.iter().any(is_behind)
             }
             Ok(Acquired::Busy) => {
                 self.counted.busy += 1;
-                plea.patience == Patience::Try || self.limits.drain && !surely
+                ask.patience == Patience::Try || self.limits.drain && !surely
             }
             Err(Refusal::NoUpgrade) => {
                 self.tally.upgrades_refused += 1;
-                perhaps && plea.patience != Patience::Try
+                perhaps && ask.patience != Patience::Try
             }
             Err(Refusal::OneWait(names)) => {
                 self.tally.one_waits += 1;
@@ -81,7 +81,7 @@ impl Model {
                 let taken = self.queue.iter_mut().find(|one| Some(one.ticket) == own);
                 if let Some(one) = taken {
                     self.replaced.push(one.ticket);
-                    (one.ticket, one.plea, one.barred) = (*ticket, *plea, false);
+                    (one.ticket, one.ask, one.barred) = (*ticket, *ask, false);
                 }
                 waits && !surely_unheard
             }
@@ -90,11 +90,11 @@ impl Model {
                 let is_limited =
                     |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
                 let is_limited = locks.iter().all(is_limited);
-                let limit = matches!(plea.mode, Mode::Limit(_) | Mode::Fair { .. });
+                let limit = matches!(ask.mode, Mode::Limit(_) | Mode::Fair { .. });
                 self.tally.limited += u64::from(limit && is_limited);
-                without.judge_deadlock(locks, plea, None)?;
-                let is_short = locks.iter().all(|&lock| without.may_join(lock, plea));
-                ensure(is_short, || format!("{plea:?} waits behind too many"))?;
+                without.judge_deadlock(locks, ask, None)?;
+                let is_short = locks.iter().all(|&lock| without.may_join(lock, ask));
+                ensure(is_short, || format!("{ask:?} waits behind too many"))?;
                 if let Some(own) = same {
                     self.tally.other_modes += 1;
                     self.queue.retain(|one| one.ticket != own.ticket);
@@ -104,7 +104,7 @@ impl Model {
                     ticket: *ticket,
                     since: *ticket,
                     locks: locks.to_vec(),
-                    plea: *plea,
+                    ask: *ask,
                     barred: false,
                 });
                 waits && !is_other && !surely_unheard
@@ -112,12 +112,12 @@ impl Model {
             Err(Refusal::Deadlock(deadlock)) => {
                 self.counted.deadlocks += 1;
                 self.tally.deadlocks += 1;
-                without.judge_deadlock(locks, plea, Some(deadlock))?;
+                without.judge_deadlock(locks, ask, Some(deadlock))?;
                 waits && !takes_over && !is_other
             }
             _ => false,
         };
-        ensure(right, || format!("{plea:?} wants {locks:?}: {got:?}"))
+        ensure(right, || format!("{ask:?} wants {locks:?}: {got:?}"))
     }
 
     /// Is there no room in the queues? Those whose time is up may count, until that has been seen.
@@ -134,20 +134,20 @@ impl Model {
 
     /// May so many come before this request, and are they too many for it? Those whose time is up may count,
     /// until that has been seen.
-    fn is_behind(&self, lock: Lock, plea: &Plea, before: u64) -> bool {
+    fn is_behind(&self, lock: Lock, ask: &Request, before: u64) -> bool {
         let all = self.queue.iter().filter(|one| one.locks.contains(&lock));
-        let most = all.filter(|one| counts_for(one, plea)).count() as u64;
-        before <= most && plea.max_queue.is_some_and(|max_queue| before >= max_queue)
+        let most = all.filter(|one| counts_for(one, ask)).count() as u64;
+        before <= most && ask.max_queue.is_some_and(|max_queue| before >= max_queue)
     }
 
     /// Do few enough wait before this request? It waits for nothing in the queue of a lock that its owner holds, or could
     /// have because those with FAIR have no room.
-    fn may_join(&self, lock: Lock, plea: &Plea) -> bool {
-        let before = self.queue_of(lock).into_iter().filter(|one| counts_for(one, plea));
+    fn may_join(&self, lock: Lock, ask: &Request) -> bool {
+        let before = self.queue_of(lock).into_iter().filter(|one| counts_for(one, ask));
         let before = before.count() as u64;
-        self.hold(lock, plea.owner).is_some()
-            || plea.max_queue.is_none_or(|max_queue| before < max_queue)
-            || self.what_keeps(lock, plea, (None, None), true).is_none()
+        self.hold(lock, ask.owner).is_some()
+            || ask.max_queue.is_none_or(|max_queue| before < max_queue)
+            || self.what_keeps(lock, ask, (None, None), true).is_none()
     }
 
     fn is_right_about<T>(&self, locks: &[Lock], got: &Result<T, NotALock>) -> Verdict<bool> {
@@ -276,7 +276,7 @@ impl Model {
 }
 
 /// Is this one before that request, as MAXQUEUE counts? Before one with FAIR only those of its group are that have FAIR.
-fn counts_for(one: &Waiter, plea: &Plea) -> bool {
-    let is_mate = one.plea.mode.is_fair() && group(one.plea.owner) == group(plea.owner);
-    is_mate || !plea.mode.is_fair()
+fn counts_for(one: &Waiter, ask: &Request) -> bool {
+    let is_mate = one.ask.mode.is_fair() && group(one.ask.owner) == group(ask.owner);
+    is_mate || !ask.mode.is_fair()
 }

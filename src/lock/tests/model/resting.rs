@@ -42,7 +42,7 @@ impl Model {
         for one in &self.queue {
             // What others have written, or what has moved, may not have been looked at.
             let is_unseen = |lock: &Lock| {
-                let own = self.hold(*lock, one.plea.owner);
+                let own = self.hold(*lock, one.ask.owner);
                 around.late.contains(lock)
                     || self.are_too_many(*lock)
                     || own.is_some_and(|own| own.is_new)
@@ -50,9 +50,9 @@ impl Model {
             let is_seen_to = is_meant(one) && !one.locks.iter().any(is_unseen);
             let could_have = is_seen_to
                 && self.lives(one)
-                && (self.in_the_way(&one.locks, &one.plea, Some(one.since), false)).is_none();
+                && (self.in_the_way(&one.locks, &one.ask, Some(one.since), false)).is_none();
             ensure(!could_have, || format!("it could have what it waits for: {one:?}"))?;
-            let is_upgrade = is_seen_to && self.is_upgrade(&one.locks, &one.plea, true);
+            let is_upgrade = is_seen_to && self.is_upgrade(&one.locks, &one.ask, true);
             ensure(!is_upgrade, || format!("an upgrade waits: {one:?}"))?;
         }
         Ok(())

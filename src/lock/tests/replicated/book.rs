@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Content, Happened, Keys, Lock, Owner, Server};
+use crate::lock::tests::simulated::{Content, Happened, Keys, Lock, Owner, Request, Server};
 use crate::lock::tests::sums::sums;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::{Ms, Ticket};
+use crate::lock::{Ms, Patience, Ticket};
 
 use super::nodes::{Cluster, LOCKS};
 
@@ -47,9 +47,18 @@ pub struct Asked {
     pub written: Option<Ms>,
 }
 
+impl Asked {
+    /// A node was asked for this.
+    pub fn of(node: usize, at: Ms, locks: Vec<Lock>, ask: Request, is_renewal: bool) -> Self {
+        let Request { owner, ttl, replicas, .. } = ask;
+        let is_place = matches!(ask.patience, Patience::Place(_));
+        Self { node, owner, locks, ttl, replicas, at, is_renewal, is_place, written: None }
+    }
+}
+
 /// An owner was told that it holds a lock, by a node, after so many replicas and these had acknowledged that.
 #[derive(Clone, Debug)]
-struct Told {
+struct Known {
     node: usize,
     lock: Lock,
     owner: Owner,
@@ -63,7 +72,7 @@ struct Told {
     is_moving: bool,
 }
 
-impl Told {
+impl Known {
     fn is_known(&self) -> bool {
         self.is_heard || !self.under_way.is_empty()
     }
@@ -72,7 +81,7 @@ impl Told {
 #[derive(Clone, Debug)]
 pub struct Book {
     timeout: Ms,
-    told: Vec<Told>,
+    told: Vec<Known>,
     asks: BTreeMap<Ticket, Asked>,
     places: Vec<Asked>,
     /// Which replica is the master now.
@@ -110,8 +119,8 @@ impl Book {
         write!(to, "{:?}{:?}{:?}{:?}", self.told, self.asks, self.places, self.promoted)
     }
 
-    fn told(&mut self, node: usize, lock: Lock, owner: Owner) -> Option<&mut Told> {
-        let is_it = |one: &&mut Told| (one.node, one.lock, one.owner) == (node, lock, owner);
+    fn told(&mut self, node: usize, lock: Lock, owner: Owner) -> Option<&mut Known> {
+        let is_it = |one: &&mut Known| (one.node, one.lock, one.owner) == (node, lock, owner);
         self.told.iter_mut().find(is_it)
     }
 
@@ -189,9 +198,9 @@ impl Book {
         }
     }
 
-    // What is told.
+    // Replies.
 
-    /// The owner is told that it has what it asked for: now, or by the reply to this waiter.
+    /// The owner gets the reply that it has what it asked for: now, or by the reply to this waiter.
     pub fn tells(&mut self, cluster: &Cluster, asked: &Asked, ticket: Option<Ticket>) -> Verdict {
         let &Asked { node, owner, replicas, .. } = asked;
         let now = cluster.now();
@@ -205,7 +214,7 @@ impl Book {
                 continue;
             }
             let end =
-                end.ok_or_else(|| format!("{owner} is told of {lock:?}, which it does not have"))?;
+                end.ok_or_else(|| format!("{owner} hears of {lock:?}, which it does not have"))?;
             let is_alone = matches!(keys[&lock].content, Content::Token(_));
             let is_moving = self.is_moving(node, lock, owner);
             let before = self
@@ -241,10 +250,10 @@ impl Book {
             let knowing = by.iter().filter(|&&knows| knows).count();
             ensure(knowing >= replicas.into() || is_moving, || {
                 format!(
-                    "{owner} is told of {lock:?} until {until}, and {knowing} know that: {asked:?}"
+                    "{owner} hears of {lock:?} until {until}, and {knowing} know that: {asked:?}"
                 )
             })?;
-            let new = Told {
+            let new = Known {
                 node,
                 lock,
                 owner,
@@ -277,8 +286,8 @@ impl Book {
     }
 
     /// Has no other owner been told of this lock, whose hold lasts and is known to that node?
-    fn is_alone(&self, new: &Told, now: Ms) -> Verdict {
-        let is_in_the_way = |other: &&Told| {
+    fn is_alone(&self, new: &Known, now: Ms) -> Verdict {
+        let is_in_the_way = |other: &&Known| {
             let excludes = other.lock == new.lock
                 && other.owner != new.owner
                 && (other.is_alone || new.is_alone);
@@ -335,7 +344,7 @@ impl Book {
             asked.written = asked.locks.iter().all(has).then_some(now);
             // Its owner may have got the lock otherwise, and wait for more replicas to connect.
             let is_its = |one: &&Asked| (one.node, one.owner) == (node, asked.owner);
-            let has_told = |told: &Told| (told.node, told.owner) == (node, asked.owner);
+            let has_told = |told: &Known| (told.node, told.owner) == (node, asked.owner);
             asked.is_place |=
                 all.iter().filter(is_its).count() > 1 || self.told.iter().any(has_told);
         }
@@ -424,9 +433,11 @@ impl Book {
         });
         let told = self.told(node, lock, owner);
         let is_known = told.as_ref().is_some_and(|told| told.is_heard && told.until >= now);
-        ensure(says || !is_known, || format!("{owner} has {lock:?}, and is told that it has not"))?;
+        ensure(says || !is_known, || {
+            format!("{owner} has {lock:?}, and gets the reply that it has not")
+        })?;
         ensure(!says || told.is_some() || has_turn, || {
-            format!("{owner} is told of {lock:?} by another way")
+            format!("{owner} hears of {lock:?} by another way")
         })?;
         if let Some(told) = told.filter(|_| says) {
             told.is_heard = true;
@@ -484,8 +495,8 @@ impl Book {
                     told.under_way.push(0);
                     continue;
                 }
-                // Nobody says whether its owner knows.
-                self.told.push(Told {
+                // No reply says whether its owner knows.
+                self.told.push(Known {
                     node,
                     lock,
                     owner,

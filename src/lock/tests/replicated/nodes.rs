@@ -6,7 +6,7 @@ use crate::lock::tests::explore::fingerprint::{FIRST_CLIENT, FIRST_TICKET, print
 use crate::lock::tests::interleavings::nothing_is_left;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{
-    Flavour, Keys, Lock, Owner, Plea, Server, Write, place, replay,
+    Flavour, Keys, Lock, Owner, Request, Server, Write, place, replay,
 };
 use crate::lock::{Acquired, Left, Mode, Ms, Patience, Refusal};
 
@@ -29,75 +29,34 @@ pub enum Wait {
 /// Plain data that makes sense after any other. The master is the node that was promoted last.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    Ask {
-        owner: usize,
-        lock: usize,
-        both: bool,
-        ttl: Ms,
-        wait: Wait,
-        replicas: u8,
-        shared: bool,
-    },
-    /// A try at the master that was cut off.
-    AskOld {
-        owner: usize,
-        lock: usize,
-        replicas: u8,
-    },
-    Renew {
-        owner: usize,
-        lock: usize,
-        ttl: Ms,
-        replicas: u8,
-    },
-    Release {
-        owner: usize,
-        lock: usize,
-    },
-    Check {
-        owner: usize,
-        lock: usize,
-    },
-    Guard {
-        owner: usize,
-        lock: usize,
-    },
-    Del {
-        lock: usize,
-    },
-    Break {
-        lock: usize,
-    },
-    /// What was written in so many moments more reaches this replica.
-    Hear {
-        replica: usize,
-        most: usize,
-    },
-    /// It says how many it has heard, and the master hears that.
-    Acknowledge {
-        replica: usize,
-    },
-    Leave {
-        replica: usize,
-    },
-    /// It comes back, and gets all keys.
-    Come {
-        replica: usize,
-    },
+    Ask { owner: usize, lock: usize, both: bool, ttl: Ms, wait: Wait, replicas: u8, shared: bool },
+    // A try at the master that was cut off.
+    AskOld { owner: usize, lock: usize, replicas: u8 },
+    Renew { owner: usize, lock: usize, ttl: Ms, replicas: u8 },
+    Release { owner: usize, lock: usize },
+    Check { owner: usize, lock: usize },
+    Guard { owner: usize, lock: usize },
+    Del { lock: usize },
+    Break { lock: usize },
+    // What was written in so many moments more reaches this replica.
+    Hear { replica: usize, most: usize },
+    // It says how many it has heard, and the master hears that.
+    Acknowledge { replica: usize },
+    Leave { replica: usize },
+    // It comes back, and gets all keys.
+    Come { replica: usize },
     Turn,
     Pass(Ms),
-    /// The master does nothing meanwhile.
+    // The master does nothing meanwhile.
     Late(Ms),
     Kill(usize),
     Unblock(usize),
     Pause,
     Resume,
-    /// It is a replica for a moment.
+    // It is a replica for a moment.
     Demote,
-    /// The master is cut off, and goes on; this replica takes over, and the other follows it.
-    Promote {
-        replica: usize,
-    },
+    // The master is cut off, and goes on; this replica takes over, and the other follows it.
+    Promote { replica: usize },
 }
 
 /// A server that is the master, or was.
@@ -168,6 +127,10 @@ impl Cluster {
         let replicas = self.replicas.iter().flatten().filter(|one| one.is_connected);
         replicas.filter(|one| node == self.last() && one.acknowledged == all).count()
     }
+}
+
+fn connected(replicas: &mut [Option<Replica>], which: usize) -> Option<&mut Replica> {
+    replicas[which].as_mut().filter(|one| one.is_connected)
 }
 
 pub struct Nodes {
@@ -250,28 +213,23 @@ impl Nodes {
                 let mode = if shared { Mode::Shared } else { Mode::Exclusive };
                 let locks =
                     if both { vec![LOCKS[lock], LOCKS[1 - lock]] } else { vec![LOCKS[lock]] };
-                let plea = Plea { ttl, mode, patience, replicas, ..Plea::of(OWNERS[owner]) };
-                self.asks(last, locks, plea)?;
+                let ask = Request { ttl, mode, patience, replicas, ..Request::of(OWNERS[owner]) };
+                self.asks(last, locks, ask)?;
             }
             Step::AskOld { owner, lock, replicas } => {
                 if last == 0 {
                     return Ok(false);
                 }
-                let plea = Plea { ttl: 4, replicas, ..Plea::of(OWNERS[owner]) };
-                self.asks(0, vec![LOCKS[lock]], plea)?;
+                let ask = Request { ttl: 4, replicas, ..Request::of(OWNERS[owner]) };
+                self.asks(0, vec![LOCKS[lock]], ask)?;
             }
             Step::Renew { owner, lock, ttl, replicas } => {
                 self.renews(owner, lock, ttl, replicas)?
             }
             Step::Release { owner, lock } => {
-                let got = self.server().release(LOCKS[lock], OWNERS[owner]);
-                self.book.released(
-                    &self.cluster,
-                    last,
-                    LOCKS[lock],
-                    OWNERS[owner],
-                    got == Ok(true),
-                )?;
+                let (lock, owner) = (LOCKS[lock], OWNERS[owner]);
+                let done = self.server().release(lock, owner) == Ok(true);
+                self.book.released(&self.cluster, last, lock, owner, done)?;
             }
             Step::Check { owner, lock } => {
                 let got = self.server().check(LOCKS[lock], OWNERS[owner]);
@@ -284,14 +242,9 @@ impl Nodes {
                 self.book.checked(&self.cluster, LOCKS[lock], OWNERS[owner], until)?;
             }
             Step::Guard { owner, lock } => {
-                let got = self.server().guard(LOCKS[lock], OWNERS[owner]);
-                self.book.knows(
-                    &self.cluster,
-                    last,
-                    LOCKS[lock],
-                    OWNERS[owner],
-                    got == Ok(true),
-                )?;
+                let (lock, owner) = (LOCKS[lock], OWNERS[owner]);
+                let done = self.server().guard(lock, owner) == Ok(true);
+                self.book.knows(&self.cluster, last, lock, owner, done)?;
             }
             Step::Del { lock } => {
                 if self.server().keys.get(LOCKS[lock]).is_none() {
@@ -307,11 +260,8 @@ impl Nodes {
             }
             Step::Hear { replica, most } => {
                 let Master { log, moments, .. } = &self.cluster.masters[last];
-                let Some(one) =
-                    self.cluster.replicas[replica].as_mut().filter(|one| one.is_connected)
-                else {
-                    return Ok(false);
-                };
+                let replicas = &mut self.cluster.replicas;
+                let Some(one) = connected(replicas, replica) else { return Ok(false) };
                 // What was written in one moment comes as one transaction.
                 let later = moments.iter().copied().filter(|&upto| upto > one.heard);
                 let upto = later.take(most).last().unwrap_or(one.heard);
@@ -324,11 +274,8 @@ impl Nodes {
                 return Ok(true);
             }
             Step::Acknowledge { replica } => {
-                let Some(one) =
-                    self.cluster.replicas[replica].as_mut().filter(|one| one.is_connected)
-                else {
-                    return Ok(false);
-                };
+                let replicas = &mut self.cluster.replicas;
+                let Some(one) = connected(replicas, replica) else { return Ok(false) };
                 if one.acknowledged == one.heard {
                     return Ok(false);
                 }
@@ -409,53 +356,27 @@ impl Nodes {
         Ok(true)
     }
 
-    fn asks(&mut self, at: usize, locks: Vec<Lock>, plea: Plea) -> Verdict {
+    fn asks(&mut self, at: usize, locks: Vec<Lock>, ask: Request) -> Verdict {
         let now = self.now();
         let server = &mut self.cluster.masters[at].server;
-        let plea = Plea { client: server.connect(), ..plea };
-        let got = server.acquire_all(&locks, plea);
-        let Plea { owner, ttl, replicas, .. } = plea;
-        let is_place = matches!(plea.patience, Patience::Place(_));
-        let asked = Asked {
-            node: at,
-            owner,
-            locks,
-            ttl,
-            replicas,
-            at: now,
-            is_renewal: false,
-            is_place,
-            written: None,
-        };
-        self.asked(asked, got)
+        let ask = Request { client: server.connect(), ..ask };
+        let got = server.acquire_all(&locks, ask);
+        self.asked(Asked::of(at, now, locks, ask, false), got)
     }
 
     fn renews(&mut self, owner: usize, lock: usize, ttl: Ms, replicas: u8) -> Verdict {
         let (node, now, locks) = (self.last(), self.now(), vec![LOCKS[lock]]);
         let owner = OWNERS[owner];
         let client = self.server().connect();
+        let ask = Request { ttl, replicas, client, ..Request::of(owner) };
         let got = match replicas {
             0 => match self.server().renew_all(&locks, owner, ttl) {
                 Ok(true) => Ok(Acquired::Held(0)),
                 _ => Ok(Acquired::Busy),
             },
-            _ => {
-                let plea = Plea { ttl, replicas, client, ..Plea::of(owner) };
-                self.server().renew_and_wait(&locks, plea)
-            }
+            _ => self.server().renew_and_wait(&locks, ask),
         };
-        let asked = Asked {
-            node,
-            owner,
-            locks,
-            ttl,
-            replicas,
-            at: now,
-            is_renewal: true,
-            is_place: false,
-            written: None,
-        };
-        self.asked(asked, got)
+        self.asked(Asked::of(node, now, locks, ask, true), got)
     }
 
     fn asked(&mut self, asked: Asked, got: Result<Acquired, Refusal>) -> Verdict {

@@ -3,19 +3,6 @@
 use super::*;
 
 #[test]
-fn it_ends_the_hold_and_hands_the_lock_on_in_the_same_instant() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 50);
-    written(&mut server);
-    assert_eq!(server.break_holds(LOCK, false), Ok(1));
-    server.at(0);
-    assert!(server.was_granted(ben).is_some());
-    let over = Write::Set(LOCK, token("ben", Some(START + 50)));
-    assert_eq!(written(&mut server), [over]);
-}
-
-#[test]
 fn what_is_no_lock_is_refused_and_stays() {
     let mut server = server();
     server.set(LOCK, no_lock(None));

@@ -29,7 +29,7 @@ fn class(server: &Server, at: usize) -> &Class {
 fn grants_and_waits_are_counted_in_the_class_of_their_lock() {
     let mut server = server_with_classes();
     server.gets("ann", 100);
-    server.takes(&[LOCK, OTHER], Plea { ttl: 900, ..alone("ann") });
+    server.takes(&[LOCK, OTHER], Request { ttl: 900, ..alone("ann") });
     let ben = server.waits("ben", 100);
     server.at(30);
     server.release(LOCK, "ann").unwrap();
@@ -48,8 +48,8 @@ fn those_who_wait_are_counted_while_they_wait_blocked_or_not() {
     server.takes(&[LOCK, OTHER], alone("ann"));
     let ben = server.queues(&[LOCK, OTHER], alone("ben"));
     server.waits("cid", 100);
-    let plea = Plea { patience: place(500), ..alone("dot") };
-    server.asks(&[LOCK], plea).unwrap();
+    let ask = Request { patience: place(500), ..alone("dot") };
+    server.asks(&[LOCK], ask).unwrap();
     assert_eq!((class(&server, 0).waiting, class(&server, 1).waiting), (3, 1));
     server.unblock(ben);
     server.release(LOCK, "dot").unwrap();
@@ -107,7 +107,7 @@ fn how_long_holds_have_lasted_is_counted_when_they_are_released_or_lost() {
     server.release(LOCK, "ben").unwrap();
     server.release(LOCK, "cid").unwrap();
     assert!(class(&server, 0).hold_times.quantile(500).abs_diff(20) <= 1);
-    server.takes(&[LOCK, OTHER], Plea { ttl: 5000, ..alone("ann") });
+    server.takes(&[LOCK, OTHER], Request { ttl: 5000, ..alone("ann") });
     server.at(1060);
     server.release_all(&[LOCK, OTHER], "ann").unwrap();
     assert!(class(&server, 1).hold_times.quantile(990).abs_diff(1000) < 40);

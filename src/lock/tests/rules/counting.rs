@@ -32,11 +32,11 @@ fn heard(server: &mut Server) -> Vec<(Lock, LockEvent)> {
 }
 
 /// What has been counted, and heard of, since `ann` got the lock for 100 ms.
-fn since_the_grant(deed: Deed) -> (Vec<(&'static str, u64)>, Vec<LockEvent>) {
+fn since_the_grant(action: Action) -> (Vec<(&'static str, u64)>, Vec<LockEvent>) {
     let mut server = server();
     server.gets("ann", 100);
     heard(&mut server);
-    deed(&mut server);
+    action(&mut server);
     let mut counts = counted(&server);
     assert_eq!(counts[0].0, "acquired");
     counts[0].1 -= 1;
@@ -93,11 +93,11 @@ fn a_wait_for_several_counts_each_of_them_and_is_one_wait() {
 }
 
 #[test]
-fn each_deed_counts_and_is_heard_of_as_what_it_is() {
+fn each_action_counts_and_is_heard_of_as_what_it_is() {
     type Counts = &'static [(&'static str, u64)];
-    let deeds: [(&str, Deed, Counts, &[LockEvent]); 7] = [
+    let actions: [(&str, Action, Counts, &[LockEvent]); 7] = [
         (
-            "asking again counts nowhere",
+            "a retry counts nowhere",
             |server| {
                 server.gets("ann", 200);
                 server.takes(&[LOCK], sharing("ann"));
@@ -108,7 +108,7 @@ fn each_deed_counts_and_is_heard_of_as_what_it_is() {
             &[],
         ),
         (
-            "a hand over by a release is a release and a grant after a wait",
+            "a handoff by a release is a release and a grant after a wait",
             |server| {
                 server.waits("ben", 100);
                 server.release(LOCK, "ann").unwrap();
@@ -172,8 +172,8 @@ fn each_deed_counts_and_is_heard_of_as_what_it_is() {
             &[Released, Got, Released],
         ),
     ];
-    for (sentence, deed, counts, events) in deeds {
-        let (counted, heard) = since_the_grant(deed);
+    for (sentence, action, counts, events) in actions {
+        let (counted, heard) = since_the_grant(action);
         assert_eq!((&*counted, &*heard), (counts, events), "{sentence}");
     }
 }
@@ -206,7 +206,7 @@ fn a_release_by_an_owner_that_never_knew_of_its_grant_did_not_come_too_late() {
         _ = server.asks(&[LOCK], in_queue(alone("ben"))).unwrap();
         server.release(LOCK, "ann").unwrap();
     }
-    let ways: [(&str, Deed); 3] = [
+    let ways: [(&str, Action); 3] = [
         ("its grant has still to be claimed", places),
         ("its claim has run out", |server| {
             places(server);
@@ -219,12 +219,12 @@ fn a_release_by_an_owner_that_never_knew_of_its_grant_did_not_come_too_late() {
             server.at(1);
         }),
     ];
-    for (way, deed) in ways {
+    for (way, action) in ways {
         for log_max_len in [128, 0] {
             let mut server = late_server();
             server.set_limits(|limits| limits.log_max_len = log_max_len);
             server.gets("ann", 10 * LEASE);
-            deed(&mut server);
+            action(&mut server);
             for _ in 0..2 {
                 assert_eq!(server.release(LOCK, "ben"), Ok(false), "{way}");
                 assert_eq!(server.locks.counts().release_refused, 0, "{way}");
@@ -249,7 +249,7 @@ fn a_share_that_is_released_counts_as_a_hold() {
 fn a_hold_that_ends_with_its_connection_counts_as_released() {
     let mut server = server();
     let client = server.connect();
-    let tied = Plea { client, session: true, ..alone("ann") };
+    let tied = Request { client, session: true, ..alone("ann") };
     server.takes(&[LOCK], tied);
     heard(&mut server);
     server.close(client);
@@ -260,8 +260,8 @@ fn a_hold_that_ends_with_its_connection_counts_as_released() {
 
 #[test]
 fn a_hold_that_runs_out_counts_once_however_that_comes_to_light() {
-    for (way, deed) in LAPSES {
-        let (counts, mut events) = since_the_grant(deed);
+    for (way, action) in LAPSES {
+        let (counts, mut events) = since_the_grant(action);
         assert!(counts.contains(&("expired", 1)), "{way}: {counts:?}");
         events.retain(|event| *event != Got);
         assert_eq!(events, [Expired], "{way}");
@@ -272,7 +272,7 @@ fn a_hold_that_runs_out_counts_once_however_that_comes_to_light() {
 fn shares_that_run_out_count_one_by_one() {
     let mut server = server();
     let ttl = 50;
-    server.takes(&[LOCK], Plea { ttl, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl, ..sharing("ann") });
     server.takes(&[LOCK], sharing("ben"));
     let cid = server.queues(&[LOCK], alone("cid"));
     server.at(51);
@@ -341,10 +341,10 @@ fn crowd_is_over() -> (Server, u64) {
     let crowd = 20;
     for number in 0..crowd {
         let owner = &*format!("owner {number}").leak();
-        let plea = sharing(owner);
-        server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+        let ask = sharing(owner);
+        server.takes(&[LOCK], Request { ttl: 10, ..ask });
     }
-    let ann = Plea { client: 1_000, session: true, ..sharing("ann") };
+    let ann = Request { client: 1_000, session: true, ..sharing("ann") };
     server.takes(&[LOCK], ann);
     server.lags_until(11);
     (server, crowd)
@@ -352,7 +352,7 @@ fn crowd_is_over() -> (Server, u64) {
 
 #[test]
 fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
-    let ways: [(&str, u64, Deed); 4] = [
+    let ways: [(&str, u64, Action); 4] = [
         ("released", 1, |server| {
             server.release(LOCK, "ann").unwrap();
         }),
@@ -365,9 +365,9 @@ fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
             server.takes(&[LOCK], alone("ann"));
         }),
     ];
-    for (way, ended, deed) in ways {
+    for (way, ended, action) in ways {
         let (mut server, crowd) = crowd_is_over();
-        deed(&mut server);
+        action(&mut server);
         let mut expected = vec![("acquired", crowd + 1), (way, ended), ("expired", crowd)];
         expected.retain(|&(_, number)| number > 0);
         let mut counts = counted(&server);
@@ -391,7 +391,7 @@ fn a_share_that_is_over_counts_as_expired_when_its_owner_asks_for_it_anew() {
 
 #[test]
 fn a_release_counts_no_hold_that_another_client_has_ended() {
-    let deeds: [Deed; 3] = [
+    let actions: [Action; 3] = [
         |server| {
             server.takes(&[LOCK], sharing("ann"));
             server.takes(&[LOCK], sharing("ben"));
@@ -406,9 +406,9 @@ fn a_release_counts_no_hold_that_another_client_has_ended() {
             server.set(LOCK, token("ben", None));
         },
     ];
-    for (deed, released) in deeds.into_iter().zip([1, 0, 0]) {
+    for (action, released) in actions.into_iter().zip([1, 0, 0]) {
         let mut server = server();
-        deed(&mut server);
+        action(&mut server);
         assert_eq!(server.release(LOCK, "ben"), Ok(true));
         assert_eq!(server.locks.counts().released, released);
         assert_eq!(server.locks.held_and_lost(), (0, 1));
@@ -419,8 +419,8 @@ fn a_release_counts_no_hold_that_another_client_has_ended() {
 fn a_late_release_counts_although_another_owner_has_come_back_too_late_since() {
     let mut server = server();
     for owner in ["ann", "ben"] {
-        let plea = sharing(owner);
-        server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+        let ask = sharing(owner);
+        server.takes(&[LOCK], Request { ttl: 10, ..ask });
     }
     server.takes(&[LOCK], sharing("cid"));
     server.lags_until(11);

@@ -9,9 +9,9 @@ const B: Lock = OTHER;
 const C: Lock = THIRD;
 
 /// The deadlock that refuses this request, in short: who waits for what, and why.
-fn deadlock(server: &mut Server, locks: &[Lock], plea: Plea) -> Vec<(String, String, Claim)> {
+fn deadlock(server: &mut Server, locks: &[Lock], ask: Request) -> Vec<(String, String, Claim)> {
     let patience = Patience::Forever;
-    match server.asks(locks, Plea { patience, ..plea }) {
+    match server.asks(locks, Request { patience, ..ask }) {
         Err(Refusal::Deadlock(Deadlock { links })) => (links.iter())
             .map(|link| {
                 let owner = String::from_utf8_lossy(&link.owner).into_owned();
@@ -19,7 +19,7 @@ fn deadlock(server: &mut Server, locks: &[Lock], plea: Plea) -> Vec<(String, Str
                 (owner, name, link.next)
             })
             .collect(),
-        other => panic!("{}: {other:?}", plea.owner),
+        other => panic!("{}: {other:?}", ask.owner),
     }
 }
 
@@ -59,7 +59,7 @@ fn an_owner_that_another_client_has_put_in_place_of_a_sharer_is_in_a_deadlock() 
 #[test]
 fn a_sharer_that_lasts_longer_after_a_step_of_the_clock_is_in_a_deadlock() {
     let mut server = server();
-    server.takes(&[C], Plea { ttl: 50, ..sharing("cid") });
+    server.takes(&[C], Request { ttl: 50, ..sharing("cid") });
     let theirs = server.keys.get(C).unwrap().clone();
     server.foreign(Write::Set(LOCK, theirs));
     // It is read for the first that waits, and no client waits when the clock is set back.
@@ -107,7 +107,7 @@ fn an_old_deadlock_that_others_have_made_refuses_no_client_who_is_not_on_it() {
 /// Whatever it takes to be sure, `ben` may take too few steps to find it out.
 #[test]
 fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
-    let forever = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
+    let forever = |owner| Request { patience: Patience::Forever, ..alone(owner) };
     let (mut server, ann) = ann_waits_for_ben();
     let enough = (0..).find(|&steps| {
         server.locks.searches = Steps::of(steps);
@@ -185,7 +185,7 @@ fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
     server.locks.searches = Steps::new();
     server.takes(&[A], alone("y"));
     server.queues(&[A], alone("ann"));
-    let waits = Plea { patience: Patience::Forever, ..alone("y") };
+    let waits = Request { patience: Patience::Forever, ..alone("y") };
     for _ in 0..3 {
         let answer = server.asks(&keys[7..8], waits);
         assert_eq!(answer, Err(Refusal::TooComplex));
@@ -212,13 +212,13 @@ fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_wa
 #[test]
 fn a_share_without_an_end_is_in_the_way_for_as_long_as_another_s_share_keeps_the_key() {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 15, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl: 15, ..sharing("ann") });
     server.takes(&[OTHER], alone("eve"));
     server.queues(&[LOCK], alone("dot"));
     server.foreign(Write::ZAdd(LOCK, vec![(b"ben".to_vec(), None)]));
     server.queues(&[OTHER], alone("ben"));
     server.at(1);
-    server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl: 50, ..sharing("ann") });
     server.at(20);
     assert!(server.is_refused(&[LOCK], alone("eve")));
 }

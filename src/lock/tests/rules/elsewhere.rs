@@ -11,7 +11,7 @@ fn etcd_11456_a_waiter_is_not_granted_after_its_own_end() {
         let mut server = server();
         server.gets("ann", 100);
         let (client, patience) = (server.connect(), Patience::Until(START + 50));
-        let tied = Plea { client, session: true, patience, ..alone("ben") };
+        let tied = Request { client, session: true, patience, ..alone("ben") };
         let gone = server.queues(&[LOCK], tied);
         end(&mut server, gone);
         server.release(LOCK, "ann").unwrap();
@@ -41,7 +41,7 @@ fn redisson_1104_dead_waiters_do_not_poison_the_line() {
 #[test]
 fn redisson_2144_the_last_readers_ttl_does_not_shorten_the_others() {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 500, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl: 500, ..sharing("ann") });
     server.takes(&[LOCK], sharing("ben"));
     server.renew(LOCK, "ben", 10).unwrap();
     server.at(11);
@@ -54,10 +54,10 @@ fn redisson_2144_the_last_readers_ttl_does_not_shorten_the_others() {
 /// The answer of an acquire came late, the client asked again, and the lock was counted twice: one release left it held.
 #[test]
 fn redisson_7367_a_retried_acquire_is_one_hold() {
-    for plea in [alone("ann"), sharing("ann"), limited("ann", 3)] {
+    for ask in [alone("ann"), sharing("ann"), limited("ann", 3)] {
         let mut server = server();
-        let fence = server.takes(&[LOCK], plea);
-        assert_eq!(server.takes(&[LOCK], plea), fence);
+        let fence = server.takes(&[LOCK], ask);
+        assert_eq!(server.takes(&[LOCK], ask), fence);
         assert_eq!(server.release(LOCK, "ann"), Ok(true));
         assert_eq!(server.keys.get(LOCK), None);
     }
@@ -103,9 +103,9 @@ fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
 /// A renewal wrote the lock anew when it was gone, beside the owner that had taken it meanwhile.
 #[test]
 fn redlock_net_48_a_renewal_revives_nothing() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         let mut server = server();
-        server.takes(&[LOCK], plea);
+        server.takes(&[LOCK], ask);
         server.at(101);
         assert_eq!(server.renew_all(&[LOCK], "ann", 500), Ok(false));
         assert_eq!(server.keys.get(LOCK), None);

@@ -1,6 +1,5 @@
 //! LIMIT n FAIR [PER m]: a limit that is fair between the groups of its owners.
 
-use super::super::simulated::{place, told_on};
 use super::*;
 
 /// How long each of them has, where the clock goes on.
@@ -15,8 +14,8 @@ fn full() -> Server {
     server
 }
 
-fn for_long(plea: Plea) -> Plea {
-    Plea { ttl: LONG, ..plea }
+fn for_long(ask: Request) -> Request {
+    Request { ttl: LONG, ..ask }
 }
 
 fn waits_fairly(server: &mut Server, owner: Owner, limit: u16) -> Ticket {
@@ -25,175 +24,6 @@ fn waits_fairly(server: &mut Server, owner: Owner, limit: u16) -> Ticket {
 
 fn waits_per(server: &mut Server, owner: Owner, limit: u16, per: u16) -> Ticket {
     server.queues(&[LOCK], for_long(fair_per(owner, limit, per)))
-}
-
-/// Which of these has been granted the lock.
-fn granted<const N: usize>(server: &mut Server, tickets: [Ticket; N]) -> [bool; N] {
-    server.turn();
-    tickets.map(|ticket| server.was_granted(ticket).is_some())
-}
-
-#[test]
-fn the_group_that_holds_the_fewest_is_served_first() {
-    let mut server = full();
-    let ann = waits_fairly(&mut server, "ann:3", 2);
-    let ben = waits_fairly(&mut server, "ben:1", 2);
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [ann, ben]), [false, true]);
-    server.release(LOCK, "ben:1").unwrap();
-    assert_eq!(granted(&mut server, [ann, ben]), [true, true]);
-}
-
-#[test]
-fn of_groups_that_hold_as_many_the_one_is_served_whose_turn_is_the_oldest() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(fair("eve:1", 1)));
-    let ann = ["ann:1", "ann:2"].map(|owner| waits_fairly(&mut server, owner, 1));
-    let ben = waits_fairly(&mut server, "ben:1", 1);
-    server.release(LOCK, "eve:1").unwrap();
-    assert_eq!(granted(&mut server, [ann[0], ben]), [true, false]);
-    // Cid has come after ann's last turn.
-    let cid = waits_fairly(&mut server, "cid:1", 1);
-    server.release(LOCK, "ann:1").unwrap();
-    server.release(LOCK, "ben:1").unwrap();
-    assert_eq!(granted(&mut server, [ben, ann[1], cid]), [true, true, false]);
-}
-
-#[test]
-fn owners_without_a_colon_are_groups_of_their_own_and_are_served_as_they_came() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(fair("0", 1)));
-    let tickets = ["9", "3", "7"].map(|owner| waits_fairly(&mut server, owner, 1));
-    for (owner, so_far) in [("0", [true, false, false]), ("9", [true, true, false])] {
-        server.release(LOCK, owner).unwrap();
-        assert_eq!(granted(&mut server, tickets), so_far);
-    }
-}
-
-#[test]
-fn what_begins_with_a_colon_is_of_the_empty_group() {
-    let mut server = server();
-    server.takes(&[LOCK], fair_per(":1", 9, 1));
-    assert_eq!(server.asks(&[LOCK], fair_per(":2", 9, 1)), Ok(Acquired::Busy));
-    server.takes(&[LOCK], fair_per("1", 9, 1));
-}
-
-#[test]
-fn no_more_of_a_group_hold_it_than_its_requests_allow() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(fair_per("ann:1", 9, 2)));
-    server.takes(&[LOCK], for_long(fair_per("ann:2", 9, 2)));
-    assert_eq!(server.asks(&[LOCK], fair_per("ann:3", 9, 2)), Ok(Acquired::Busy));
-    let ann = waits_per(&mut server, "ann:3", 9, 2);
-    server.takes(&[LOCK], for_long(fair_per("ben:1", 9, 2)));
-    server.release(LOCK, "ben:1").unwrap();
-    assert_eq!(granted(&mut server, [ann]), [false]);
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [ann]), [true]);
-}
-
-#[test]
-fn a_request_without_room_keeps_only_those_of_its_group_waiting() {
-    let mut server = full();
-    let first = waits_per(&mut server, "ann:3", 9, 2);
-    let second = waits_fairly(&mut server, "ann:4", 9);
-    server.takes(&[LOCK], for_long(fair("ben:1", 9)));
-    server.takes(&[LOCK], for_long(limited("cid:1", 9)));
-    assert_eq!(server.asks(&[LOCK], fair("ann:5", 9)), Ok(Acquired::Busy));
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [first, second]), [true, true]);
-}
-
-#[test]
-fn a_smaller_limit_is_passed_over_by_a_larger_one() {
-    let mut server = full();
-    let small = waits_fairly(&mut server, "ben:1", 2);
-    server.takes(&[LOCK], for_long(fair("cid:1", 3)));
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [small]), [false]);
-    server.release(LOCK, "ann:2").unwrap();
-    assert_eq!(granted(&mut server, [small]), [true]);
-}
-
-#[test]
-fn none_that_has_come_later_overtakes_a_request_without_fair() {
-    let mut server = full();
-    let before = waits_fairly(&mut server, "ann:3", 2);
-    let wall = server.queues(&[LOCK], for_long(limited("cid", 2)));
-    let behind = waits_fairly(&mut server, "ben:1", 2);
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [before, wall, behind]), [true, false, false]);
-    server.release(LOCK, "ann:2").unwrap();
-    assert_eq!(granted(&mut server, [before, wall, behind]), [true, true, false]);
-    server.release(LOCK, "ann:3").unwrap();
-    assert_eq!(granted(&mut server, [before, wall, behind]), [true, true, true]);
-}
-
-#[test]
-fn a_request_without_fair_passes_over_one_whose_group_has_no_room() {
-    let mut server = full();
-    let ann = waits_per(&mut server, "ann:3", 9, 2);
-    server.takes(&[LOCK], for_long(sharing("cid")));
-    assert_eq!(granted(&mut server, [ann]), [false]);
-}
-
-#[test]
-fn holders_without_fair_count_as_those_of_their_groups() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(sharing("ann:1")));
-    assert_eq!(server.asks(&[LOCK], fair_per("ann:2", 9, 1)), Ok(Acquired::Busy));
-    let ann = waits_per(&mut server, "ann:2", 9, 1);
-    server.release(LOCK, "ann:1").unwrap();
-    assert_eq!(granted(&mut server, [ann]), [true]);
-}
-
-#[test]
-fn holders_that_other_clients_have_written_count_and_so_does_their_end() {
-    let mut server = server();
-    server.set(LOCK, shares([("ann:1", 50), ("ben:1", 1000)]));
-    assert_eq!(server.asks(&[LOCK], fair_per("ann:2", 9, 1)), Ok(Acquired::Busy));
-    let ann = waits_per(&mut server, "ann:2", 9, 1);
-    let ben = waits_per(&mut server, "ben:2", 9, 1);
-    server.at(51);
-    assert_eq!(granted(&mut server, [ann, ben]), [true, false]);
-    server.foreign(Write::ZRem(LOCK, b"ben:1".to_vec()));
-    server.at(52);
-    assert_eq!(granted(&mut server, [ann, ben]), [true, true]);
-}
-
-#[test]
-fn after_a_failover_the_holders_still_say_of_which_groups_they_are() {
-    let mut server = full();
-    server.demote(true);
-    server.turn();
-    server.promote();
-    assert_eq!(server.asks(&[LOCK], fair_per("ann:3", 9, 2)), Ok(Acquired::Busy));
-    let ann = waits_per(&mut server, "ann:3", 9, 2);
-    server.takes(&[LOCK], for_long(fair_per("ben:1", 9, 2)));
-    server.release(LOCK, "ann:2").unwrap();
-    assert_eq!(granted(&mut server, [ann]), [true]);
-}
-
-#[test]
-fn a_step_of_the_wall_clock_changes_nothing_of_who_has_room() {
-    for step in [-50_000, 200_000] {
-        let mut server = full();
-        let ann = waits_per(&mut server, "ann:3", 9, 2);
-        server.step(step);
-        server.at(10);
-        assert_eq!(server.asks(&[LOCK], fair_per("ann:4", 9, 2)), Ok(Acquired::Busy));
-        assert_eq!(granted(&mut server, [ann]), [false], "{step}");
-        server.release(LOCK, "ann:1").unwrap();
-        assert_eq!(granted(&mut server, [ann]), [true], "{step}");
-    }
-}
-
-#[test]
-fn a_retry_is_granted_and_needs_no_room() {
-    let mut server = server();
-    let fence = server.takes(&[LOCK], fair_per("ann:1", 1, 1));
-    waits_per(&mut server, "ann:2", 1, 1);
-    assert_eq!(server.takes(&[LOCK], fair_per("ann:1", 1, 1)), fence);
 }
 
 #[test]
@@ -224,21 +54,10 @@ fn a_place_is_counted_by_groups() {
 }
 
 #[test]
-fn behind_a_thousand_of_another_group_a_request_is_next() {
-    let mut server = full();
-    server.set_limits(|limits| limits.max_waiters = 0);
-    for number in 0..1000 {
-        let owner: Owner = Box::leak(format!("ann:w{number}").into_boxed_str());
-        server.queues(&[LOCK], for_long(fair(owner, 2)));
-    }
-    assert_eq!(server.asks(&[LOCK], in_queue(fair("ben:1", 2))), Ok(Acquired::Place(0)));
-}
-
-#[test]
 fn the_longest_queue_to_wait_in_is_that_of_the_own_group() {
     let mut server = full();
     let behind =
-        |plea, most| Plea { patience: Patience::Forever, max_queue: Some(most), ..for_long(plea) };
+        |ask, most| Request { patience: Patience::Forever, max_queue: Some(most), ..for_long(ask) };
     for owner in ["ann:3", "ann:4"] {
         server.queues(&[LOCK], behind(fair(owner, 2), 2));
     }
@@ -249,45 +68,6 @@ fn the_longest_queue_to_wait_in_is_that_of_the_own_group() {
     assert_eq!(server.asks(&[LOCK], behind(limited("cid", 2), 3)), Err(Refusal::Behind(3)));
     // The wait that is given up for the new one is not before it.
     server.queues(&[LOCK], behind(fair_per("ben:1", 2, 1), 1));
-}
-
-#[test]
-fn a_waiter_that_goes_lets_those_of_its_group_behind_it_go_on() {
-    let mut server = full();
-    let first = waits_per(&mut server, "ann:3", 9, 2);
-    let second = waits_per(&mut server, "ann:4", 9, 3);
-    server.release(LOCK, "ann:3").unwrap();
-    server.at(0);
-    assert_eq!(granted(&mut server, [first, second]), [false, true]);
-}
-
-#[test]
-fn a_request_whose_time_is_up_keeps_none_of_its_group_waiting() {
-    let mut server = full();
-    let plea = Plea { patience: Patience::Until(START + 50), ..fair_per("ann:3", 9, 2) };
-    assert!(matches!(server.asks(&[LOCK], plea), Ok(Acquired::Waiting(_))));
-    server.lags_until(50);
-    server.takes(&[LOCK], fair_per("ann:4", 9, 3));
-}
-
-#[test]
-fn a_place_that_has_slept_has_its_old_position_in_its_group() {
-    let mut server = full();
-    let quick = Plea { patience: place(LEASE), ..for_long(fair("ben:1", 2)) };
-    let told = Plea { patience: told_on(Some(("deaf", "1")), LEASE), ..quick };
-    server.deaf.insert("deaf".to_owned());
-    assert_eq!(server.asks(&[LOCK], told), Ok(Acquired::Place(0)));
-    let behind = waits_fairly(&mut server, "ben:2", 2);
-    server.release(LOCK, "ann:1").unwrap();
-    server.at(10);
-    assert_eq!(granted(&mut server, [behind]), [true], "the first sleeps");
-    let third = waits_fairly(&mut server, "ben:3", 2);
-    assert_eq!(server.asks(&[LOCK], told), Ok(Acquired::Place(0)));
-    server.deaf.clear();
-    server.release(LOCK, "ann:2").unwrap();
-    server.at(20);
-    assert_eq!(granted(&mut server, [third]), [false]);
-    assert!(matches!(server.asks(&[LOCK], told), Ok(Acquired::Held(_))));
 }
 
 #[test]
@@ -319,63 +99,10 @@ fn a_report_has_the_groups_that_wait_in_the_order_of_their_turns() {
     assert!(groups.eq(right), "{:?}", report.groups);
 }
 
-/// The owners in the deadlock that this request would close.
-fn deadlock(server: &mut Server, locks: &[Lock], plea: Plea) -> Option<Vec<String>> {
-    match server.asks(locks, Plea { patience: Patience::Forever, ..plea }) {
-        Err(Refusal::Deadlock(found)) => {
-            let owners = found.links.iter().map(|link| String::from_utf8_lossy(&link.owner));
-            Some(owners.map(|owner| owner.into_owned()).collect())
-        }
-        _ => None,
-    }
-}
-
-#[test]
-fn one_that_waits_for_its_group_waits_for_those_of_it_that_hold_the_lock() {
-    let mut server = server();
-    server.takes(&[LOCK], for_long(fair_per("ann:1", 9, 1)));
-    server.takes(&[LOCK], for_long(fair_per("ben:1", 9, 1)));
-    server.takes(&[OTHER], for_long(alone("ann:2")));
-    server.queues(&[OTHER], for_long(alone("ann:1")));
-    // Ann's first waits for her second.
-    let found = deadlock(&mut server, &[LOCK], fair_per("ann:2", 9, 1));
-    assert_eq!(found, Some(vec!["ann:2".to_owned(), "ann:1".to_owned()]));
-    server.takes(&[THIRD], for_long(alone("ben:2")));
-    server.queues(&[THIRD], for_long(alone("cid:1")));
-    server.queues(&[LOCK], for_long(fair_per("ben:2", 9, 1)));
-}
-
-#[test]
-fn one_with_fair_waits_for_none_of_another_group_that_has_come_before_it() {
-    let mut server = full();
-    // Ben's first waits for ann's two, and holds what ann's third waits for.
-    server.takes(&[OTHER], for_long(alone("ben:1")));
-    server.queues(&[LOCK], for_long(fair("ben:1", 2)));
-    server.queues(&[OTHER], for_long(alone("ann:2")));
-    assert_eq!(deadlock(&mut server, &[LOCK], fair("cid:1", 2)), None);
-    // But one without FAIR is before it.
-    server.takes(&[THIRD], for_long(alone("dot")));
-    server.queues(&[LOCK], for_long(limited("eve", 2)));
-    server.queues(&[THIRD], for_long(alone("ann:1")));
-    let found = deadlock(&mut server, &[LOCK], fair("dot", 2));
-    assert!(found.is_some());
-}
-
-#[test]
-fn a_holder_that_came_unseen_and_is_released_does_not_hide_that_others_went_unseen() {
-    let mut server = server();
-    server.set((1, "lock"), shares([("ben:1", 1000)]));
-    server.takes(&[LOCK], for_long(fair("ann:1", 1)));
-    let ann = waits_per(&mut server, "ann:2", 1, 1);
-    server.foreign(Write::Swap(0, 1));
-    assert_eq!(server.release(LOCK, "ben:1"), Ok(true));
-    assert_eq!(granted(&mut server, [ann]), [true]);
-}
-
 #[test]
 fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_unseen() {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 50, ..fair("cid:1", 1) });
+    server.takes(&[LOCK], Request { ttl: 50, ..fair("cid:1", 1) });
     server.takes(&[OTHER], for_long(alone("eve")));
     let ann = waits_fairly(&mut server, "ann:1", 1);
     let ben = server.queues(&[LOCK, OTHER], for_long(sharing("ben")));
@@ -388,7 +115,7 @@ fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_un
 
 #[test]
 fn a_release_of_several_locks_ends_all_holds_before_any_other_owner_is_granted_one() {
-    let reasons: [(&str, Deed); 2] = [
+    let reasons: [(&str, Action); 2] = [
         ("it has the lock alone", |server| {
             server.takes(&[OTHER], for_long(alone("ann:1")));
         }),

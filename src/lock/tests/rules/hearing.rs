@@ -13,23 +13,6 @@ fn on_its_way() -> (Server, Ticket) {
 }
 
 #[test]
-fn a_grant_that_no_client_heard_of_goes_to_the_next() {
-    for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
-        let mut server = server_like(Flavour { answers, ..Flavour::default() });
-        server.gets("ann", 100);
-        let ben = server.waits("ben", 100);
-        let cid = server.waits("cid", 50);
-        server.release(LOCK, "ann").unwrap();
-        server.kill(ben);
-        written(&mut server);
-        server.at(0);
-        assert!(server.was_granted(cid).is_some(), "{answers:?}");
-        let over = Write::Set(LOCK, token("cid", Some(START + 50)));
-        assert_eq!(written(&mut server), [over], "{answers:?}");
-    }
-}
-
-#[test]
 fn a_grant_whose_client_is_cut_off_in_the_turn_of_its_answer_goes_to_the_next() {
     for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
         let mut server = server_like(Flavour { answers, ..Flavour::default() });

@@ -8,7 +8,7 @@ fn a_retry_that_moves_no_deadline_writes_it_again_only_over_another_connection()
     for (client, expected) in [(7, vec![]), (8, vec![Write::PExpireAt(LOCK, START + 100)])] {
         for mode in [Mode::Exclusive, Mode::Shared] {
             let mut server = server();
-            let asks = |client, ttl| Plea { mode, ttl, client, ..alone("ann") };
+            let asks = |client, ttl| Request { mode, ttl, client, ..alone("ann") };
             let number = server.takes(&[LOCK], asks(7, 100));
             written(&mut server);
             assert_eq!(server.takes(&[LOCK], asks(client, 50)), number);

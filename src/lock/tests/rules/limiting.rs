@@ -2,35 +2,6 @@
 
 use super::*;
 
-/// A server that has just been promoted, with a quarantine until 1000.
-fn quarantined() -> Server {
-    let mut server = server();
-    server.set_limits(|limits| limits.quarantine = 1000);
-    server.demote(true);
-    server.turn();
-    server.promote();
-    server
-}
-
-#[test]
-fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
-    let mut server = quarantined();
-    server.at(999);
-    for plea in [alone("ben"), sharing("ben"), limited("ben", 9)] {
-        assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
-        assert_eq!(server.asks(&[LOCK, OTHER], plea), Ok(Acquired::Busy));
-    }
-    server.at(1000);
-    server.gets("ben", 100);
-}
-
-#[test]
-fn to_set_a_quarantine_begins_none() {
-    let mut server = server();
-    server.set_limits(|limits| limits.quarantine = 1000);
-    server.gets("ann", 100);
-}
-
 #[test]
 fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count() {
     let mut server = server();
@@ -39,7 +10,7 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
         limits.max_waiters_total = 3;
     });
     server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-    let waiting = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
+    let waiting = |owner| Request { patience: Patience::Forever, ..alone(owner) };
     server.queues(&[LOCK, OTHER], alone("ben"));
     for locks in [&[LOCK][..], &[OTHER], &[THIRD, OTHER]] {
         let answer = server.asks(locks, waiting("cid"));
@@ -52,18 +23,6 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
     assert_eq!(answer, Err(Refusal::QueueFull));
     server.set_limits(|limits| limits.max_waiters_total = 0);
     server.queues(&[THIRD], alone("dot"));
-}
-
-#[test]
-fn no_limit_refuses_what_needs_no_wait() {
-    let mut server = server();
-    server.set_limits(|limits| limits.max_waiters = 1);
-    let fence = server.gets("ann", 100);
-    server.waits("ben", 100);
-    let again = server.acquire(LOCK, "ann", 100, Patience::Forever);
-    assert_eq!(again, Ok(Acquired::Held(fence)));
-    let tried = server.acquire(LOCK, "cid", 100, Patience::Try);
-    assert_eq!(tried, Ok(Acquired::Busy));
 }
 
 /// A server that gives orphans 300 ms, and one of them.
@@ -83,24 +42,6 @@ fn an_orphan_is_given_its_end_once() {
     server.lags_until(200);
     assert_eq!(server.asks(&[LOCK], sharing("ann")), Ok(Acquired::Busy));
     assert_eq!(written(&mut server), []);
-}
-
-#[test]
-fn who_has_a_place_for_an_orphan_has_the_lock_when_it_ends() {
-    let mut server = orphanage();
-    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
-    server.at(301);
-    assert_eq!(server.holder(), held("ann", LEASE));
-}
-
-#[test]
-fn a_string_without_an_end_that_comes_under_a_queue_is_given_one() {
-    let mut server = orphanage();
-    server.takes(&[OTHER], alone("ann"));
-    let ben = server.queues(&[OTHER], alone("ben"));
-    server.set(OTHER, token("orphan", None));
-    server.at(301);
-    assert!(server.was_granted(ben).is_some());
 }
 
 #[test]
@@ -147,46 +88,4 @@ fn an_orphan_that_may_not_be_written_is_given_its_end_later() {
     server.keys.closed.clear();
     assert_eq!(server.asks(&[OTHER], alone("cid")), Ok(Acquired::Busy));
     assert_eq!(server.keys.get(OTHER), Some(&token("orphan", Some(START + 800))));
-}
-
-#[test]
-fn a_drain_sends_all_waiters_away_and_lets_no_client_wait() {
-    let mut server = server();
-    server.takes(&[LOCK, OTHER], alone("ann"));
-    let waiters = [
-        server.waits("ben", 100),
-        server.waits_for(50, "cid", 100),
-        server.queues(&[OTHER, LOCK], alone("dot")),
-        server.queues(&[OTHER], sharing("eve")),
-    ];
-    server.set_limits(|limits| limits.drain = true);
-    server.at(0);
-    for waiter in waiters {
-        assert_eq!(server.told.get(&waiter), Some(&Told::SentAway));
-    }
-    assert!(server.locks.is_idle());
-    assert_eq!(waiting_now(&server), (0, 0));
-    let answer = server.acquire(LOCK, "ben", 100, Patience::Forever);
-    assert_eq!(answer, Ok(Acquired::Busy));
-    assert_eq!(server.holder(), held("ann", 100));
-    server.set_limits(|limits| limits.drain = false);
-    server.waits("ben", 100);
-}
-
-#[test]
-fn a_drain_leaves_a_grant_on_its_way_alone() {
-    let mut server = late_server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    server.release(LOCK, "ann").unwrap();
-    server.set_limits(|limits| limits.drain = true);
-    server.at(0);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 100));
-}
-
-/// How many requests wait, and for how many locks.
-fn waiting_now(server: &Server) -> (usize, usize) {
-    let waiting = &server.locks.waiting;
-    (waiting.waits.count_waiting(), waiting.queues.len())
 }

@@ -42,7 +42,7 @@ fn ended(server: &mut Server) -> Option<Ms> {
 }
 
 fn asks_for_place(server: &mut Server, owner: Owner) {
-    server.asks(&[LOCK], Plea { ttl: 50_000, ..in_queue(alone(owner)) }).unwrap();
+    server.asks(&[LOCK], Request { ttl: 50_000, ..in_queue(alone(owner)) }).unwrap();
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it
 
 #[test]
 fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
-    for (way, deed) in LAPSES {
+    for (way, action) in LAPSES {
         for keeps_expired in [false, true] {
             let mut server = server_like(Flavour { keeps_expired, ..Flavour::default() });
             let fence = server.gets("ann", 100);
-            deed(&mut server);
+            action(&mut server);
             println!("{way}");
             has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
             assert_eq!(server.locks.counts().expired, 1, "{way}");
@@ -101,7 +101,7 @@ fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
 
 #[test]
 fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
-    let ways: [(LateUse, Deed); 4] = [
+    let ways: [(LateUse, Action); 4] = [
         (LateUse::Release, |server| {
             server.release(LOCK, "ann").unwrap();
         }),
@@ -115,7 +115,7 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
             server.guard(LOCK, "ann").unwrap();
         }),
     ];
-    for (with, deed) in ways {
+    for (with, action) in ways {
         let mut server = server();
         let fence = server.gets("ann", 100);
         server.lags_until(101);
@@ -124,7 +124,7 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
         server.release(LOCK, "ben").unwrap();
         has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
         assert_eq!(come_back(&mut server), None);
-        deed(&mut server);
+        action(&mut server);
         assert_eq!(come_back(&mut server), Some((with, Some(50))));
         // The first time is what is remembered.
         server.at(170);
@@ -148,7 +148,7 @@ fn when_a_hold_by_the_wall_clock_ended_is_not_what_it_was_before() {
 fn when_a_share_by_the_wall_clock_ended_is_in_the_log() {
     let mut server = server();
     server.set(LOCK, shares([("ann", 100)]));
-    server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl: 50, ..sharing("ann") });
     server.lags_until(700);
     server.gets("ben", 10);
     assert_eq!(ended(&mut server), Some(START + 100));
@@ -156,17 +156,17 @@ fn when_a_share_by_the_wall_clock_ended_is_in_the_log() {
 
 #[test]
 fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
-    let deeds: [(Reason, Option<Ms>, Deed); 2] = [
+    let actions: [(Reason, Option<Ms>, Action); 2] = [
         (Reason::Expired, Some(1), |server| server.lags_until(101)),
         (Reason::Overwritten, None, |server| {
             server.lags_until(50);
             server.keys.write(Write::Set(LOCK, token("ben", None)));
         }),
     ];
-    for (reason, late, deed) in deeds {
+    for (reason, late, action) in actions {
         let mut server = server();
         let fence = server.gets("ann", 100);
-        deed(&mut server);
+        action(&mut server);
         for _ in 0..2 {
             assert_eq!(server.check(LOCK, "ann"), Ok(None));
             has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
@@ -209,7 +209,7 @@ fn a_hold_that_shares_were_written_over_is_overwritten() {
 
 #[test]
 fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
-    let deeds: [Deed; 3] = [
+    let actions: [Action; 3] = [
         |server| {
             server.check(LOCK, "ben").unwrap();
         },
@@ -220,12 +220,12 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
             server.gets("ben", 100);
         },
     ];
-    for deed in deeds {
+    for action in actions {
         let mut server = server();
         let fence = server.gets("ann", 100);
         server.keys.write(Write::Set(LOCK, token("ben", None)));
         has_lost(&mut server, &[]);
-        deed(&mut server);
+        action(&mut server);
         has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
     }
 }
@@ -276,7 +276,7 @@ fn a_hold_in_the_place_of_which_comes_no_lock_is_overwritten() {
 }
 
 #[test]
-fn it_is_told_apart_how_a_key_has_gone() {
+fn the_log_says_how_a_key_has_gone() {
     for (how, reason) in [
         (Reason::Deleted, Reason::Deleted),
         (Reason::Renamed, Reason::Renamed),
@@ -297,7 +297,7 @@ fn a_hold_that_an_operator_ends_is_broken() {
     for mode in [Mode::Exclusive, Mode::Shared] {
         for waits in [false, true] {
             let mut server = server();
-            let fence = server.takes(&[LOCK], Plea { mode, ..alone("ann") });
+            let fence = server.takes(&[LOCK], Request { mode, ..alone("ann") });
             if waits {
                 server.waits("ben", 100);
             }
@@ -328,8 +328,8 @@ fn a_hold_that_ends_with_its_connection_is_disconnected() {
     for mode in [Mode::Exclusive, Mode::Shared] {
         let mut server = server();
         let client = server.connect();
-        let plea = Plea { client, session: true, mode, ..alone("ann") };
-        let fence = server.takes(&[LOCK], plea);
+        let ask = Request { client, session: true, mode, ..alone("ann") };
+        let fence = server.takes(&[LOCK], ask);
         server.close(client);
         server.at(0);
         let said = (1, Reason::Disconnected, Some("ann"), Some(fence));
@@ -340,7 +340,7 @@ fn a_hold_that_ends_with_its_connection_is_disconnected() {
 
 #[test]
 fn a_grant_of_a_place_that_no_client_claims_is_unclaimed_however_it_goes() {
-    let ways: [Deed; 3] = [
+    let ways: [Action; 3] = [
         |server| server.at(LEASE + 1),
         |server| {
             server.waits("cid", 100);
@@ -352,12 +352,12 @@ fn a_grant_of_a_place_that_no_client_claims_is_unclaimed_however_it_goes() {
             server.at(LEASE + 1);
         },
     ];
-    for deed in ways {
+    for action in ways {
         let mut server = server();
         server.gets("ann", 50_000);
         asks_for_place(&mut server, "ben");
         server.release(LOCK, "ann").unwrap();
-        deed(&mut server);
+        action(&mut server);
         assert_eq!(server.locks.counts().unclaimed, 1);
         let lines = lines(&mut server);
         let fence = lines[0].lost.as_ref().unwrap().1.fence;
@@ -387,7 +387,7 @@ fn a_database_that_is_emptied_is_one_line() {
 fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
     let mut server = server();
     for (owner, ttl) in [("ann", 50), ("ben", 60), ("cid", 100)] {
-        server.takes(&[LOCK], Plea { ttl, ..sharing(owner) });
+        server.takes(&[LOCK], Request { ttl, ..sharing(owner) });
     }
     server.waits("dot", 100);
     server.at(51);
@@ -402,7 +402,7 @@ fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
 fn a_renewal_takes_shares_out_that_are_over() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    let fence = server.takes(&[LOCK], Plea { ttl: 10, ..sharing("ben") });
+    let fence = server.takes(&[LOCK], Request { ttl: 10, ..sharing("ben") });
     server.lags_until(50);
     server.renew(LOCK, "ann", 100).unwrap();
     has_lost(&mut server, &[(1, Reason::Expired, Some("ben"), Some(fence))]);
@@ -500,8 +500,8 @@ fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
 fn a_share_that_was_over_when_the_key_went_has_expired() {
     for how in [Reason::Deleted, Reason::Renamed] {
         let mut server = server();
-        let plea = sharing("ann");
-        let ann = server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+        let ask = sharing("ann");
+        let ann = server.takes(&[LOCK], Request { ttl: 10, ..ask });
         server.takes(&[LOCK], sharing("ben"));
         server.lags_until(11);
         server.loses(LOCK, how);
@@ -535,9 +535,9 @@ fn a_share_that_its_owner_misses_after_another_client_took_it_out_does_not_count
 
 #[test]
 fn a_hold_that_its_owner_misses_after_another_client_wrote_over_it_does_not_count_as_expired() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         let mut server = server();
-        let ann = server.takes(&[LOCK], plea);
+        let ann = server.takes(&[LOCK], ask);
         server.keys.write(Write::Set(LOCK, token("x", None)));
         server.check(LOCK, "ann").unwrap();
         server.at(200);
@@ -551,8 +551,8 @@ fn a_hold_that_its_owner_misses_after_another_client_wrote_over_it_does_not_coun
 #[test]
 fn a_share_that_a_client_has_prolonged_and_takes_out_is_overwritten() {
     let mut server = server();
-    let plea = sharing("ann");
-    let ann = server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+    let ask = sharing("ann");
+    let ann = server.takes(&[LOCK], Request { ttl: 10, ..ask });
     server.takes(&[LOCK], sharing("ben"));
     let longer = vec![(b"ann".to_vec(), Some(START + 90))];
     server.foreign(Write::ZAdd(LOCK, longer));

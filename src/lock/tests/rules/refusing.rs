@@ -3,7 +3,7 @@
 use super::*;
 
 /// `ben` waits for a lock that has expired, and that may not be handed on.
-fn refused(close: Deed) -> (Server, Ticket) {
+fn refused(close: Action) -> (Server, Ticket) {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 30);
@@ -19,20 +19,6 @@ fn pause(server: &mut Server) {
 
 fn close(server: &mut Server) {
     server.keys.closed.insert(LOCK);
-}
-
-#[test]
-fn nothing_is_granted_and_it_is_tried_again_soon() {
-    for forbid in [pause, close] {
-        let (mut server, ben) = refused(forbid);
-        assert!(server.happened().offences.is_empty());
-        server.keys.paused = false;
-        server.keys.closed.clear();
-        let due = server.due().expect("it is tried again");
-        assert!((START + 102..=START + 111).contains(&due), "at {}", due - START);
-        server.at(111);
-        assert!(server.was_granted(ben).is_some());
-    }
 }
 
 #[test]

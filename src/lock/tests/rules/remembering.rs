@@ -7,10 +7,6 @@ use crate::lock::tests::simulated::name;
 /// An owner comes to share the lock, and the server knows of it.
 type Comes = fn(&mut Server, Owner);
 
-fn remembers(server: &Server, lock: Lock) -> bool {
-    server.locks.concerns(name(lock))
-}
-
 #[test]
 fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     // Of a waiter that is sent away, and has come to its end before.
@@ -22,27 +18,6 @@ fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     assert!(!server.locks.is_idle());
     assert_eq!(server.locks.outbox.take_to_reply(), [ben]);
     assert!(server.locks.is_idle());
-}
-
-#[test]
-fn a_lock_whose_key_goes_by_itself_is_forgotten() {
-    let ends: [(&str, Deed); 4] = [
-        ("DEL", |server| server.del(LOCK)),
-        ("RENAME", |server| server.foreign(Write::Rename(LOCK, LOCKS[1]))),
-        ("RPUSH", |server| server.set(LOCK, no_lock(None))),
-        ("expiry", |server| {
-            server.lags_until(101);
-            server.expire_cycle(&LOCKS);
-        }),
-    ];
-    for (how, end) in ends {
-        let mut server = server();
-        server.gets("ann", 100);
-        assert!(remembers(&server, LOCK));
-        end(&mut server);
-        server.tick();
-        assert!(!remembers(&server, LOCK), "{how}");
-    }
 }
 
 #[test]
@@ -100,55 +75,6 @@ fn an_entry_about_another_owner_counts_for_nothing() {
     server.foreign(Write::Set(LOCK, token("ben", None)));
     assert!(server.report(LOCK).unwrap().unwrap().holders.pop().unwrap().grant.is_none());
     assert!(server.gets("ben", 100) > number);
-}
-
-#[test]
-fn a_server_that_takes_over_knows_no_numbers_and_gives_higher_ones() {
-    let mut server = server();
-    let number = server.gets("ann", 100);
-    server.reload();
-    let second = server.gets("ann", 100);
-    assert!(second > number);
-    assert_eq!(server.gets("ann", 100), second);
-    server.lags_until(1);
-    server.restart(0);
-    assert!(server.gets("ann", 100) > second);
-    assert_eq!(server.holder(), held("ann", 101));
-}
-
-#[test]
-fn after_a_swap_the_keys_alone_say_who_holds_a_lock_and_their_owners_get_new_numbers() {
-    for (one, other) in [(0, 1), (1, 0), (0, 0)] {
-        let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
-        let number = server.takes(&[LOCK], alone("ann"));
-        let there = if one == other { LOCK } else { (1, LOCK.1) };
-        server.foreign(Write::Swap(one, other));
-        server.at(0);
-        assert_eq!(server.locks.remembered().holds, 0);
-        assert!(server.check(there, "ann").unwrap().is_some());
-        assert_eq!(server.asks(&[there], alone("ben")), Ok(Acquired::Busy));
-        let again = server.takes(&[there], alone("ann"));
-        assert!(again > number);
-        assert_eq!(server.takes(&[there], alone("ann")), again);
-        assert_eq!(server.release(there, "ann"), Ok(true));
-        if there != LOCK {
-            assert!(server.takes(&[LOCK], alone("ben")) > again);
-        }
-    }
-}
-
-#[test]
-fn after_a_swap_a_hold_ends_with_its_key_and_with_no_connection() {
-    let mut server = server();
-    let client = server.connect();
-    server.takes(&[LOCK], Plea { client, session: true, ..alone("ann") });
-    server.foreign(Write::Swap(0, 1));
-    server.close(client);
-    server.at(0);
-    let there = (1, LOCK.1);
-    assert_eq!(server.holders_of(there), all([("ann", 100)]));
-    server.at(101);
-    assert_eq!(server.holders_of(there), []);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::lock::{Left, Limits};
 /// For so long is a grant written beyond its ttl.
 const SPARE: Ms = Limits::DEFAULT.replica_timeout;
 
-fn replicated(owner: Owner, replicas: u8) -> Plea {
-    Plea { replicas, ..alone(owner) }
+fn replicated(owner: Owner, replicas: u8) -> Request {
+    Request { replicas, ..alone(owner) }
 }
 
 /// One that has so many replicas.
@@ -25,69 +25,16 @@ fn pending() -> (Server, Ticket) {
     (server, ann)
 }
 
-fn pends(server: &mut Server, plea: Plea) -> Ticket {
-    match server.asks(&[LOCK], plea) {
+fn pends(server: &mut Server, ask: Request) -> Ticket {
+    match server.asks(&[LOCK], ask) {
         Ok(Acquired::Waiting(ticket)) => ticket,
         other => panic!("{other:?}"),
     }
 }
 
 /// What these requests were told, if anything.
-fn told_to(server: &Server, ticket: Ticket) -> Option<Told> {
-    server.told.get(&ticket).cloned()
-}
-
-#[test]
-fn an_owner_hears_of_its_grant_when_as_many_replicas_as_it_wants_have_acknowledged_it() {
-    let mut server = server_with(3);
-    let ann = pends(&mut server, replicated("ann", 2));
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
-    server.at(5);
-    server.acknowledges(0);
-    server.at(7);
-    assert_eq!(told_to(&server, ann), None);
-    server.acknowledges(2);
-    server.at(7);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 107));
-    let found = server.check(LOCK, "ann").unwrap();
-    assert!(found.is_some());
-    assert_eq!(server.locks.counts().replicated, 1);
-}
-
-#[test]
-fn what_a_replica_had_before_the_grant_was_sent_to_it_counts_for_nothing() {
-    let mut server = server_with(1);
-    server.takes(&[OTHER], alone("ben"));
-    let ann = pends(&mut server, replicated("ann", 1));
-    server.keys.acknowledged[0] = server.sent() - 1;
-    server.at(1);
-    server.tick();
-    server.at(2);
-    assert_eq!(told_to(&server, ann), None);
-    server.acknowledges(0);
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-}
-
-#[test]
-fn of_several_each_is_told_when_its_own_is_acknowledged() {
-    let mut server = server_with(1);
-    let ann = pends(&mut server, replicated("ann", 1));
-    server.at(1);
-    let sent = server.sent();
-    let client = server.connect();
-    let plea = Plea { client, ..replicated("ben", 1) };
-    let Ok(Acquired::Waiting(ben)) = server.acquire_all(&[OTHER], plea) else { panic!() };
-    server.at(2);
-    server.keys.acknowledged[0] = sent;
-    server.tick();
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(told_to(&server, ben), None);
-    server.acknowledges(0);
-    server.at(4);
-    assert!(server.was_granted(ben).is_some());
+fn told_to(server: &Server, ticket: Ticket) -> Option<Reply> {
+    server.replies.get(&ticket).cloned()
 }
 
 #[test]
@@ -104,31 +51,13 @@ fn with_too_few_replicas_a_try_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn one_that_waits_waits_for_replicas_too_and_holds_its_position() {
-    let mut server = server_with(0);
-    let ann = server.queues(&[LOCK], replicated("ann", 1));
-    let ben = server.waits("ben", 100);
-    server.at(500);
-    assert_eq!((server.holder(), server.queue(LOCK)), (None, vec![ann, ben]));
-    server.keys.acknowledged.push(0);
-    server.at(520);
-    assert_eq!(server.queue(LOCK), [ben]);
-    server.acknowledges(0);
-    server.at(520);
-    assert!(server.was_granted(ann).is_some());
-    server.release(LOCK, "ann").unwrap();
-    server.at(521);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
 fn a_grant_that_is_not_acknowledged_in_time_is_taken_back_and_the_next_is_served() {
     let (mut server, ann) = pending();
     let ben = server.waits("ben", 50);
     server.at(SPARE - 1);
     assert_eq!((told_to(&server, ann), told_to(&server, ben)), (None, None));
     server.at(SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert!(server.was_granted(ben).is_some());
     assert_eq!(server.holder(), held("ben", SPARE + 50));
     let (line, _) = server.losses(9).pop().unwrap();
@@ -138,22 +67,7 @@ fn a_grant_that_is_not_acknowledged_in_time_is_taken_back_and_the_next_is_served
     // What comes now comes too late.
     server.acknowledges(0);
     server.at(SPARE + 1);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-}
-
-#[test]
-fn a_lock_that_is_handed_on_is_told_when_it_is_acknowledged() {
-    let mut server = server_with(1);
-    server.gets("ann", 100);
-    let ben = server.queues(&[LOCK], replicated("ben", 1));
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), held("ben", 100 + SPARE));
-    server.at(3);
-    assert_eq!(told_to(&server, ben), None);
-    server.acknowledges(0);
-    server.at(3);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(server.holder(), held("ben", 103));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
 }
 
 #[test]
@@ -172,29 +86,21 @@ fn until_it_is_told_the_lock_is_its_owner_s_to_all_others_and_not_to_itself() {
     assert!(matches!(alone_now, Ok(Acquired::Held(_))));
 }
 
-/// The end of a pending grant otherwise than by replicas: what the client is told, if it lives.
+/// The end of a pending grant otherwise than by replicas: what the client gets as a reply, if it lives.
 #[test]
 fn a_grant_that_ends_before_it_is_told_is_passed_on() {
-    let ways: [(&str, Fate, Option<Told>); 8] = [
-        (
-            "released",
-            |server, _| assert_eq!(server.release(LOCK, "ann"), Ok(false)),
-            Some(Told::TimedOut),
-        ),
+    let ways: [(&str, Fate, Option<Reply>); 8] = [
+        ("released", |server, _| _ = server.release(LOCK, "ann"), Some(Reply::TimedOut)),
         ("its client dies", |server, ann| server.kill(ann), None),
-        ("its client is unblocked", |server, ann| server.unblock(ann), Some(Told::TimedOut)),
+        ("its client is unblocked", |server, ann| server.unblock(ann), Some(Reply::TimedOut)),
         ("unblocked by an error", |server, ann| server.unblock_by_error(ann), None),
-        (
-            "broken",
-            |server, _| assert_eq!(server.break_holds(LOCK, false), Ok(1)),
-            Some(Told::TimedOut),
-        ),
-        ("deleted", |server, _| server.del(LOCK), Some(Told::TimedOut)),
-        ("flushed", |server, _| server.foreign(Write::Flush(None)), Some(Told::TimedOut)),
+        ("broken", |server, _| _ = server.break_holds(LOCK, false), Some(Reply::TimedOut)),
+        ("deleted", |server, _| server.del(LOCK), Some(Reply::TimedOut)),
+        ("flushed", |server, _| server.foreign(Write::Flush(None)), Some(Reply::TimedOut)),
         (
             "overwritten",
             |server, _| server.set(LOCK, token("eve", Some(START + 1))),
-            Some(Told::TimedOut),
+            Some(Reply::TimedOut),
         ),
     ];
     for (way, fate, says) in ways {
@@ -218,49 +124,13 @@ fn a_grant_that_ends_before_it_is_told_is_passed_on() {
 }
 
 #[test]
-fn who_waits_for_replicas_of_a_server_that_becomes_one_is_sent_away() {
-    for closes in [false, true] {
-        let (mut server, ann) = pending();
-        server.demote(closes);
-        server.turn();
-        let told = told_to(&server, ann);
-        assert_eq!(told, (!closes).then_some(Told::SentAway));
-        assert!(server.locks.waiting.pending.is_empty());
-    }
-}
-
-#[test]
-fn an_owner_that_asks_again_joins_its_grant_and_the_larger_number_of_replicas_counts() {
-    let mut server = server_with(2);
-    let first = pends(&mut server, replicated("ann", 1));
-    server.at(10);
-    let again = pends(&mut server, Plea { ttl: 300, ..replicated("ann", 2) });
-    server.at(11);
-    assert_eq!(told_to(&server, first), Some(Told::Replaced));
-    server.acknowledges(0);
-    server.at(12);
-    assert_eq!(told_to(&server, again), None);
-    server.acknowledges(1);
-    server.at(13);
-    assert!(server.was_granted(again).is_some());
-    assert_eq!(server.holder(), held("ann", 312));
-    // Its time is that of the first: nobody holds a lock by asking alone.
-    let (mut server, _) = pending();
-    server.at(SPARE - 10);
-    let again = pends(&mut server, replicated("ann", 1));
-    server.at(SPARE);
-    assert_eq!(told_to(&server, again), Some(Told::NoReplicas));
-    assert_eq!(server.holder(), None);
-}
-
-#[test]
 fn a_holder_s_retry_that_replicas_don_t_acknowledge_costs_it_nothing() {
     let mut server = server_with(1);
     let fence = server.gets("ann", 3000);
-    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    let ann = pends(&mut server, Request { ttl: 5000, ..replicated("ann", 1) });
     assert!(server.check(LOCK, "ann").unwrap().is_some());
     server.at(SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert_eq!(server.holder(), held("ann", 3000));
     let ann = pends(&mut server, replicated("ann", 1));
     server.at(SPARE + 1);
@@ -273,62 +143,17 @@ fn a_holder_s_retry_that_replicas_don_t_acknowledge_costs_it_nothing() {
 #[test]
 fn an_upgrade_that_replicas_don_t_acknowledge_stays() {
     let mut server = server_with(1);
-    server.takes(&[LOCK], Plea { ttl: 3000, ..sharing("ann") });
-    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    server.takes(&[LOCK], Request { ttl: 3000, ..sharing("ann") });
+    let ann = pends(&mut server, Request { ttl: 5000, ..replicated("ann", 1) });
     server.at(SPARE + 1);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert_eq!(server.holder(), held("ann", 3000));
-}
-
-#[test]
-fn shares_wait_for_replicas_each_by_itself() {
-    let mut server = server_with(1);
-    let ann = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ann", 1) });
-    server.at(1);
-    server.acknowledges(0);
-    server.at(2);
-    let ben = pends(&mut server, Plea { mode: Mode::Shared, ..replicated("ben", 1) });
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holders_of(LOCK), all([("ann", 101), ("ben", 102 + SPARE)]));
-    server.at(2 + SPARE);
-    assert_eq!(told_to(&server, ben), Some(Told::NoReplicas));
-    assert_eq!(server.holders_of(LOCK), []);
-}
-
-#[test]
-fn a_request_for_several_locks_is_told_of_all_or_loses_those_that_are_new() {
-    let mut server = server_with(1);
-    server.takes(&[OTHER], Plea { ttl: 5000, ..alone("ann") });
-    let plea = replicated("ann", 1);
-    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
-    server.at(SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
-    assert_eq!(server.holder(), None);
-    assert_eq!(server.holders_of(OTHER), all([("ann", 5000)]));
-    let Ok(Acquired::Waiting(ann)) = server.asks(&[LOCK, OTHER], plea) else { panic!() };
-    server.at(SPARE + 1);
-    server.acknowledges(0);
-    server.at(SPARE + 1);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", SPARE + 101));
-}
-
-#[test]
-fn one_whose_end_can_t_be_written_is_told_all_the_same_and_keeps_the_later_end() {
-    let (mut server, ann) = pending();
-    server.at(1);
-    server.keys.paused = true;
-    server.acknowledges(0);
-    server.at(2);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
 }
 
 /// `ann` renews its hold, which ends at 500, for so long.
 fn renews(server: &mut Server, ttl: Ms) -> Ticket {
     let client = server.connect();
-    match server.renew_and_wait(&[LOCK], Plea { ttl, client, ..replicated("ann", 1) }) {
+    match server.renew_and_wait(&[LOCK], Request { ttl, client, ..replicated("ann", 1) }) {
         Ok(Acquired::Waiting(ticket)) => ticket,
         other => panic!("{other:?}"),
     }
@@ -339,27 +164,13 @@ fn left(ms: Ms) -> Result<Option<Left>, NotALock> {
 }
 
 #[test]
-fn a_renewal_is_known_when_replicas_have_acknowledged_it() {
-    let mut server = server_with(1);
-    server.gets("ann", 500);
-    let ann = renews(&mut server, 5000);
-    assert_eq!((server.holder(), server.check(LOCK, "ann")), (held("ann", 5000), left(500)));
-    server.at(10);
-    assert_eq!(server.check(LOCK, "ann"), left(490));
-    server.acknowledges(0);
-    server.at(11);
-    assert!(server.was_granted(ann).is_some());
-    assert_eq!(server.check(LOCK, "ann"), left(4989));
-}
-
-#[test]
 fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
     for (ttl, before) in [(5000, 1500), (200, 5000)] {
         let mut server = server_with(1);
         server.gets("ann", before);
         let ann = renews(&mut server, ttl + SPARE);
         server.at(SPARE);
-        assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+        assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
         assert_eq!(server.holder(), held("ann", before));
         assert_eq!(server.check(LOCK, "ann"), left(before - SPARE));
     }
@@ -371,7 +182,7 @@ fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
     server.at(SPARE - 1);
     assert_eq!((server.holder(), told_to(&server, ben)), (held("ann", 5000), None));
     server.at(SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert!(server.was_granted(ben).is_some());
 }
 
@@ -379,11 +190,11 @@ fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
 fn a_renewal_with_too_few_replicas_changes_nothing_and_one_that_is_too_late_says_so() {
     let mut server = server_with(0);
     server.gets("ann", 500);
-    let plea = Plea { ttl: 5000, ..replicated("ann", 1) };
-    let refused = server.renew_and_wait(&[LOCK], plea);
+    let ask = Request { ttl: 5000, ..replicated("ann", 1) };
+    let refused = server.renew_and_wait(&[LOCK], ask);
     assert_eq!(refused, Err(Refusal::NoReplicas { wanted: 1, connected: 0 }));
     assert_eq!(server.holder(), held("ann", 500));
-    let late = server.renew_and_wait(&[LOCK], Plea { owner: "ben", ..plea });
+    let late = server.renew_and_wait(&[LOCK], Request { owner: "ben", ..ask });
     assert_eq!(late, Ok(Acquired::Busy));
 }
 
@@ -402,7 +213,7 @@ fn of_two_renewals_each_counts_when_it_is_acknowledged() {
     assert!(server.was_granted(first).is_some());
     assert_eq!(server.check(LOCK, "ann"), left(4997));
     server.at(1 + SPARE);
-    assert_eq!(told_to(&server, second), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, second), Some(Reply::NoReplicas));
     assert_eq!(server.holder(), held("ann", 5000));
 }
 
@@ -415,17 +226,17 @@ fn a_request_without_replicas_counts_at_once_whatever_an_earlier_renewal_waits_f
         if renews_again {
             assert_eq!(server.renew(LOCK, "ann", 5000), Ok(true));
         } else {
-            let retry = server.asks(&[LOCK], Plea { ttl: 5000, ..alone("ann") });
+            let retry = server.asks(&[LOCK], Request { ttl: 5000, ..alone("ann") });
             assert!(matches!(retry, Ok(Acquired::Held(_))));
         }
         assert_eq!(server.check(LOCK, "ann"), left(5000));
         server.at(1);
         let second = renews(&mut server, 7000);
         server.at(SPARE);
-        assert_eq!(told_to(&server, first), Some(Told::NoReplicas));
+        assert_eq!(told_to(&server, first), Some(Reply::NoReplicas));
         assert_eq!(server.holder(), held("ann", 7001));
         server.at(SPARE + 1);
-        assert_eq!(told_to(&server, second), Some(Told::NoReplicas));
+        assert_eq!(told_to(&server, second), Some(Reply::NoReplicas));
         assert_eq!(server.holder(), held("ann", 5000));
     }
 }
@@ -434,8 +245,8 @@ fn a_request_without_replicas_counts_at_once_whatever_an_earlier_renewal_waits_f
 fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
     for (fate, says) in [
         (Server::kill as Fate, None),
-        (Server::unblock, Some(Told::NoReplicas)),
-        (|server: &mut Server, _| _ = server.release(LOCK, "ann").unwrap(), Some(Told::TimedOut)),
+        (Server::unblock, Some(Reply::NoReplicas)),
+        (|server: &mut Server, _| _ = server.release(LOCK, "ann").unwrap(), Some(Reply::TimedOut)),
     ] {
         let mut server = server_with(1);
         server.gets("ann", 500);
@@ -444,7 +255,7 @@ fn what_becomes_of_a_renewal_s_client_takes_back_nothing_but_the_reply() {
         fate(&mut server, ann);
         server.at(2);
         assert_eq!(told_to(&server, ann), says);
-        let lasts = says != Some(Told::TimedOut);
+        let lasts = says != Some(Reply::TimedOut);
         assert_eq!(server.holder(), held("ann", 5000).filter(|_| lasts));
         server.release(LOCK, "ann").unwrap();
         server.at(3);
@@ -458,107 +269,18 @@ fn polls(server: &mut Server, owner: Owner) -> Acquired {
 }
 
 #[test]
-fn a_place_has_its_token_by_the_poll_after_replicas_have_acknowledged_its_claim() {
-    let mut server = server_with(1);
-    server.gets("ann", 100);
-    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
-    server.release(LOCK, "ann").unwrap();
-    server.at(1);
-    assert_eq!(server.published.len(), 1);
-    // It is its turn, and it does not have the lock.
-    assert_eq!(server.check(LOCK, "ben"), Ok(None));
-    assert_eq!(server.renew(LOCK, "ben", 100), Ok(false));
-    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
-    assert_eq!(server.holder(), held("ben", 101 + SPARE));
-    server.at(5);
-    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
-    assert_eq!(server.holder(), held("ben", 101 + SPARE));
-    server.acknowledges(0);
-    server.at(6);
-    assert_eq!(server.published.len(), 2);
-    assert!(matches!(polls(&mut server, "ben"), Acquired::Held(_)));
-    assert_eq!(server.holder(), held("ben", 105));
-    assert!(server.check(LOCK, "ben").unwrap().is_some());
-    server.release(LOCK, "ben").unwrap();
-    server.at(7);
-    assert!(server.locks.is_idle());
-}
-
-#[test]
-fn a_place_that_asks_for_a_free_lock_waits_for_replicas_too() {
-    let mut server = server_with(1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    assert_eq!(server.holder(), held("ann", 100 + SPARE));
-    server.at(1);
-    server.acknowledges(0);
-    server.at(2);
-    assert_eq!(server.holder(), held("ann", 101));
-    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
-    assert_eq!(server.holder(), held("ann", 101));
-}
-
-#[test]
 fn a_poll_that_finds_replicas_waited_for_names_the_channel_and_moves_no_end() {
     let mut server = server_with(1);
-    let silent = Plea { patience: told_on(None, LEASE), ..replicated("ann", 1) };
+    let silent = Request { patience: told_on(None, LEASE), ..replicated("ann", 1) };
     assert_eq!(server.asks(&[LOCK], silent), Ok(Acquired::Place(0)));
     server.at(1);
-    let longer = told(Plea { ttl: 5000, ..replicated("ann", 1) }, "ch");
+    let longer = told(Request { ttl: 5000, ..replicated("ann", 1) }, "ch");
     assert_eq!(server.asks(&[LOCK], longer), Ok(Acquired::Place(0)));
     server.acknowledges(0);
     server.at(2);
     assert_eq!(server.published.len(), 1);
     assert_eq!(server.holder(), held("ann", 101));
     assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
-}
-
-#[test]
-fn a_place_whose_claim_replicas_don_t_acknowledge_is_passed_by_until_it_polls() {
-    let mut server = server_with(1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    let ben = server.waits("ben", 5000);
-    server.at(SPARE - 1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    server.at(SPARE);
-    assert!(server.was_granted(ben).is_some());
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    server.release(LOCK, "ben").unwrap();
-    server.at(SPARE + 1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    server.at(SPARE + 2);
-    server.acknowledges(0);
-    server.at(SPARE + 3);
-    assert!(matches!(polls(&mut server, "ann"), Acquired::Held(_)));
-}
-
-#[test]
-fn a_place_that_nobody_polls_for_after_replicas_have_acknowledged_it_is_passed_by_when_its_hold_ends()
- {
-    let mut server = server_with(1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    let ben = server.waits("ben", 5000);
-    server.at(1);
-    server.acknowledges(0);
-    server.at(101);
-    assert!(server.was_granted(ben).is_none());
-    server.at(103);
-    assert!(server.was_granted(ben).is_some());
-}
-
-#[test]
-fn a_place_that_waits_for_replicas_ends_with_a_release_and_its_wait_can_be_taken_over() {
-    let mut server = server_with(1);
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    assert_eq!(server.release(LOCK, "ann"), Ok(false));
-    server.at(1);
-    assert_eq!(server.holder(), None);
-    assert!(server.locks.is_idle());
-    assert_eq!(polls(&mut server, "ann"), Acquired::Place(0));
-    let ann = pends(&mut server, replicated("ann", 1));
-    server.at(2);
-    server.acknowledges(0);
-    server.at(3);
-    assert!(server.was_granted(ann).is_some());
 }
 
 #[test]
@@ -607,21 +329,10 @@ fn a_place_that_polls_for_more_replicas_waits_for_so_many() {
 #[test]
 fn a_place_that_waits_for_replicas_can_t_be_polled_for_in_another_mode() {
     let mut server = server_with(1);
-    let shared = Plea { mode: Mode::Shared, ..told(replicated("ann", 1), "ch") };
+    let shared = Request { mode: Mode::Shared, ..told(replicated("ann", 1), "ch") };
     assert_eq!(server.asks(&[LOCK], shared), Ok(Acquired::Place(0)));
     let alone = server.asks(&[LOCK], told(replicated("ann", 1), "ch"));
     assert!(matches!(alone, Err(Refusal::Undelivered(_))), "{alone:?}");
-}
-
-#[test]
-fn a_place_whose_turn_has_come_is_claimed_at_once_by_a_request_that_waits_for_no_replicas() {
-    let mut server = server_with(1);
-    server.gets("ann", 100);
-    assert_eq!(polls(&mut server, "ben"), Acquired::Place(0));
-    server.release(LOCK, "ann").unwrap();
-    server.at(1);
-    assert!(matches!(server.asks(&[LOCK], told(alone("ben"), "ch")), Ok(Acquired::Held(_))));
-    assert_eq!(server.holder(), held("ben", 101));
 }
 
 /// The TTL would end later than replicas know of.
@@ -631,7 +342,7 @@ fn a_grant_of_whose_acknowledgement_the_server_hears_too_late_is_taken_back() {
     server.lags_until(SPARE + 1);
     server.acknowledges(0);
     server.at(SPARE + 1);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert_eq!(server.holder(), None);
 }
 
@@ -640,7 +351,7 @@ fn no_end_is_told_that_replicas_don_t_know_when_the_timeout_was_changed_meanwhil
     let (mut server, _) = pending();
     server.at(500);
     server.set_limits(|limits| limits.replica_timeout = 10);
-    let ann = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    let ann = pends(&mut server, Request { ttl: 5000, ..replicated("ann", 1) });
     server.at(900);
     server.acknowledges(0);
     server.at(901);
@@ -652,14 +363,14 @@ fn no_end_is_told_that_replicas_don_t_know_when_the_timeout_was_changed_meanwhil
 fn a_share_that_its_owner_has_not_heard_of_waits_for_replicas_when_it_is_upgraded() {
     let mut server = server_with(1);
     server.gets("ben", 100);
-    let place = in_queue(Plea { mode: Mode::Shared, ..replicated("ann", 1) });
+    let place = in_queue(Request { mode: Mode::Shared, ..replicated("ann", 1) });
     assert_eq!(server.asks(&[LOCK], place), Ok(Acquired::Place(0)));
     server.release(LOCK, "ben").unwrap();
     server.at(1);
     let ann = pends(&mut server, replicated("ann", 1));
     assert_eq!(server.check(LOCK, "ann"), Ok(None));
     server.at(1 + SPARE);
-    assert_eq!(told_to(&server, ann), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, ann), Some(Reply::NoReplicas));
     assert_eq!(server.holder(), None);
 }
 
@@ -667,12 +378,12 @@ fn a_share_that_its_owner_has_not_heard_of_waits_for_replicas_when_it_is_upgrade
 fn a_retry_that_waits_for_replicas_takes_nothing_from_a_client_whose_reply_is_under_way() {
     let (mut server, ann) = pending();
     server.acknowledges(0);
-    let again = pends(&mut server, Plea { ttl: 5000, ..replicated("ann", 1) });
+    let again = pends(&mut server, Request { ttl: 5000, ..replicated("ann", 1) });
     server.turn();
     assert!(server.was_granted(ann).is_some());
     assert_eq!(server.check(LOCK, "ann"), left(100));
     server.at(SPARE);
-    assert_eq!(told_to(&server, again), Some(Told::NoReplicas));
+    assert_eq!(told_to(&server, again), Some(Reply::NoReplicas));
 }
 
 #[test]
@@ -683,8 +394,8 @@ fn a_grant_that_is_taken_back_is_not_told_by_another_command() {
         |server| server.check(LOCK, "ann") == Ok(None),
         |server| server.guard(LOCK, "ann") == Ok(false),
         |server| {
-            let plea = Plea { client: server.connect(), ..replicated("ann", 1) };
-            server.renew_and_wait(&[LOCK], plea) == Ok(Acquired::Busy)
+            let ask = Request { client: server.connect(), ..replicated("ann", 1) };
+            server.renew_and_wait(&[LOCK], ask) == Ok(Acquired::Busy)
         },
     ];
     for is_silent in ways {
@@ -708,6 +419,6 @@ fn a_renewal_is_not_told_of_a_hold_that_its_owner_was_granted_since_and_has_not_
     server.keys.acknowledged[0] = sent;
     server.tick();
     server.at(2);
-    assert_eq!(told_to(&server, renewal), Some(Told::TimedOut));
+    assert_eq!(told_to(&server, renewal), Some(Reply::TimedOut));
     assert_eq!(told_to(&server, again), None);
 }

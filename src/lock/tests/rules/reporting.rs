@@ -42,7 +42,7 @@ fn info_lists_nothing_of_a_lock_held_alone_where_only_numbers_are_asked_for() {
 fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
     let mut server = server();
     server.gets("ann", 50_000);
-    server.asks(&[LOCK], Plea { patience: place(40_000), ..alone("ben") }).unwrap();
+    server.asks(&[LOCK], Request { patience: place(40_000), ..alone("ben") }).unwrap();
     server.release(LOCK, "ann").unwrap();
     let claim = |server: &mut Server| server.report(LOCK).unwrap().unwrap().holders[0].claim;
     assert_eq!(claim(&mut server), Some(40_000));
@@ -54,14 +54,14 @@ fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
 fn sleeping_places_are_listed_last_and_counted_with_the_others() {
     let mut server = server();
     server.gets("ann", 100);
-    let plea = |owner| Plea { patience: place(150), ..alone(owner) };
-    server.asks(&[LOCK], plea("ben")).unwrap();
+    let ask = |owner| Request { patience: place(150), ..alone(owner) };
+    server.asks(&[LOCK], ask("ben")).unwrap();
     server.at(101);
     // Its turn came and it did not claim it, but keeps its place.
-    server.asks(&[LOCK], plea("ben")).unwrap();
+    server.asks(&[LOCK], ask("ben")).unwrap();
     server.release(LOCK, "ben").unwrap();
     server.gets("ann", 100);
-    server.asks(&[LOCK], plea("cid")).unwrap();
+    server.asks(&[LOCK], ask("cid")).unwrap();
     server.waits("dot", 100);
     assert_eq!(listed_and_counted(&mut server, 1), [1, 1, 1, 2]);
     assert_eq!(listed_and_counted(&mut server, 9), [1, 1, 2, 2]);

@@ -4,13 +4,13 @@ use super::super::simulated::place;
 use super::*;
 
 /// A request that waits indefinitely, if fewer than so many others wait before it.
-fn behind(most: u64, plea: Plea) -> Plea {
-    Plea { patience: Patience::Forever, max_queue: Some(most), ..plea }
+fn behind(most: u64, ask: Request) -> Request {
+    Request { patience: Patience::Forever, max_queue: Some(most), ..ask }
 }
 
 /// A request for a place, if fewer than so many others wait before it.
-fn place_behind(most: u64, plea: Plea) -> Plea {
-    Plea { patience: place(1000), ..behind(most, plea) }
+fn place_behind(most: u64, ask: Request) -> Request {
+    Request { patience: place(1000), ..behind(most, ask) }
 }
 
 #[test]
@@ -18,27 +18,16 @@ fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {
     let mut server = server();
     server.gets("ann", 100);
     server.queues(&[LOCK], behind(1, alone("ben")));
-    for plea in [alone("dot"), sharing("dot"), limited("dot", 9)] {
-        let full = server.asks(&[LOCK], behind(1, plea));
+    for ask in [alone("dot"), sharing("dot"), limited("dot", 9)] {
+        let full = server.asks(&[LOCK], behind(1, ask));
         assert_eq!(full, Err(Refusal::Behind(1)));
-        let full = server.asks(&[LOCK], place_behind(1, plea));
+        let full = server.asks(&[LOCK], place_behind(1, ask));
         assert_eq!(full, Err(Refusal::Behind(1)));
     }
     server.queues(&[LOCK], behind(2, alone("cid")));
     let full = server.asks(&[LOCK], behind(1, alone("dot")));
     assert_eq!(full, Err(Refusal::Behind(2)));
     assert_eq!(server.queue(LOCK).len(), 2);
-}
-
-#[test]
-fn a_request_that_does_not_have_to_wait_is_never_refused() {
-    let mut server = server();
-    let fence = server.takes(&[LOCK], behind(0, alone("ann")));
-    assert_eq!(server.takes(&[LOCK], behind(0, alone("ann"))), fence);
-    server.waits("ben", 100);
-    assert_eq!(server.takes(&[LOCK], behind(0, sharing("ann"))), fence);
-    let full = server.asks(&[LOCK], behind(0, alone("cid")));
-    assert_eq!(full, Err(Refusal::Behind(1)));
 }
 
 #[test]
@@ -50,11 +39,11 @@ fn behind_none_is_a_try_that_says_how_many_wait() {
 }
 
 #[test]
-fn asking_again_for_a_place_is_never_refused() {
+fn polling_for_a_place_is_never_refused() {
     let mut server = server();
     server.gets("ann", 100);
     server.waits("ben", 100);
-    let asks = |server: &mut Server, most, plea| server.asks(&[LOCK], place_behind(most, plea));
+    let asks = |server: &mut Server, most, ask| server.asks(&[LOCK], place_behind(most, ask));
     assert_eq!(asks(&mut server, 2, alone("cid")), Ok(Acquired::Place(1)));
     assert_eq!(asks(&mut server, 0, alone("cid")), Ok(Acquired::Place(1)));
     // Another mode is another place.
@@ -69,54 +58,12 @@ fn asking_again_for_a_place_is_never_refused() {
 fn a_place_that_sleeps_is_not_counted_and_comes_back_unasked() {
     let mut server = server();
     server.gets("ann", 500);
-    let plea = |owner, most| Plea { patience: place(1000), ..behind(most, alone(owner)) };
-    server.asks(&[LOCK], plea("ben", 1)).unwrap();
+    let ask = |owner, most| Request { patience: place(1000), ..behind(most, alone(owner)) };
+    server.asks(&[LOCK], ask("ben", 1)).unwrap();
     server.at(500);
     server.release(LOCK, "ann").unwrap();
     // Its turn has come, and it does not claim it.
     server.at(999);
-    server.asks(&[LOCK], plea("cid", 2)).unwrap();
-    assert_eq!(server.asks(&[LOCK], plea("dot", 1)), Err(Refusal::Behind(1)));
-}
-
-#[test]
-fn one_that_wants_several_is_refused_by_the_longest_of_their_queues() {
-    let mut server = server();
-    server.takes(&[LOCK, OTHER], alone("ann"));
-    server.waits("ben", 100);
-    server.waits("cid", 100);
-    let both = server.asks(&[OTHER, LOCK], behind(2, alone("dot")));
-    assert_eq!(both, Err(Refusal::Behind(2)));
-    assert!(server.queue(OTHER).is_empty());
-    server.queues(&[OTHER, LOCK], behind(3, alone("dot")));
-}
-
-#[test]
-fn the_queue_of_a_lock_that_its_owner_holds_does_not_count() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits("ben", 100);
-    server.takes(&[OTHER], alone("cid"));
-    server.queues(&[LOCK, OTHER], behind(1, alone("ann")));
-}
-
-#[test]
-fn where_no_client_waits_none_is_refused() {
-    let mut server = server();
-    server.gets("ann", 100);
-    server.waits("ben", 100);
-    server.set_limits(|limits| limits.drain = true);
-    let asks = server.asks(&[LOCK], behind(1, alone("cid")));
-    assert_eq!(asks, Ok(Acquired::Busy));
-}
-
-#[test]
-fn a_waiter_that_has_left_makes_room() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 100);
-    let full = server.asks(&[LOCK], behind(1, alone("cid")));
-    assert_eq!(full, Err(Refusal::Behind(1)));
-    server.unblock(ben);
-    server.queues(&[LOCK], behind(1, alone("cid")));
+    server.asks(&[LOCK], ask("cid", 2)).unwrap();
+    assert_eq!(server.asks(&[LOCK], ask("dot", 1)), Err(Refusal::Behind(1)));
 }

@@ -44,7 +44,7 @@ fn all_ticks(server: &mut Server, left: impl Fn(&Server) -> usize) -> (usize, us
 /// One owner holds all of many locks, and so many others wait for all of them.
 fn wide_crowd(waiters: usize) -> (Server, Vec<Lock>, Vec<Ticket>) {
     let (mut server, locks) = with_locks(WIDE);
-    server.takes(&locks, Plea { ttl: 1_000_000, ..alone("ann") });
+    server.takes(&locks, Request { ttl: 1_000_000, ..alone("ann") });
     let queues = |number| server.queues(&locks, alone(owner(number)));
     let crowd = (0..waiters).map(queues).collect();
     (server, locks, crowd)
@@ -87,8 +87,8 @@ fn a_lock_that_only_those_wait_for_who_have_gone_is_free() {
         let (mut server, locks, crowd) = wide_crowd(3);
         crowd.iter().for_each(|&ticket| server.kill(ticket));
         server.release_all(&locks, "ann").unwrap();
-        server.takes(&locks[..2], Plea { mode: how, ..alone("ben") });
-        server.takes(&locks[7..8], Plea { mode: how, ..alone("cid") });
+        server.takes(&locks[..2], Request { mode: how, ..alone("ben") });
+        server.takes(&locks[7..8], Request { mode: how, ..alone("cid") });
     }
 }
 
@@ -104,7 +104,7 @@ fn a_client_that_was_to_be_sent_away_is_granted_nothing_and_holds_up_no_client_w
     server.takes(&locks[..1], alone("zoe"));
     server.turn();
     all_ticks(&mut server, standing);
-    assert!(crowd.iter().all(|ticket| matches!(server.told.get(ticket), Some(Told::SentAway))));
+    assert!(crowd.iter().all(|ticket| matches!(server.replies.get(ticket), Some(Reply::SentAway))));
     assert_eq!(standing(&server), 0);
 }
 
@@ -124,7 +124,7 @@ fn a_flush_of_many_locks_that_are_waited_for_looks_at_them_in_portions_and_misse
     server.turn();
     assert!(server.was_granted(crowd[17]).is_some());
     (0..50).for_each(|number| server.kill(crowd[number * 7 + 1]));
-    let told = |server: &Server| 3_000 - server.told.len();
+    let told = |server: &Server| 3_000 - server.replies.len();
     let (ticks, most) = all_ticks(&mut server, told);
     assert!(ticks >= 20 && most <= 300, "{ticks} ticks, {most} at once");
     let missed = (0..3_000).filter(|&number| number % 7 != 1 || number > 344);
@@ -136,7 +136,7 @@ fn a_flush_of_many_locks_that_are_waited_for_looks_at_them_in_portions_and_misse
 fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
     let (mut server, locks) = with_locks(3_000);
     for &lock in &locks {
-        server.takes(&[lock], Plea { session: true, client: 7, ..alone("ann") });
+        server.takes(&[lock], Request { session: true, client: 7, ..alone("ann") });
     }
     server.foreign(Write::Flush(None));
     let remembered = server.locks.remembered();
@@ -153,11 +153,11 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
     let (mut server, locks) = with_locks(MANY);
     server.set_limits(|limits| limits.max_waiters_total = 0);
     for (number, &lock) in locks.iter().enumerate() {
-        server.takes(&[lock], Plea { ttl: 1_000_000, ..alone("ann") });
+        server.takes(&[lock], Request { ttl: 1_000_000, ..alone("ann") });
         server.asks(&[lock], in_queue(alone(owner(number)))).unwrap();
     }
     let living: Vec<Ticket> = (locks[..MANY].iter().step_by(500))
-        .map(|&lock| server.queues(&[lock], Plea { ttl: 1_000_000, ..alone(lock.1) }))
+        .map(|&lock| server.queues(&[lock], Request { ttl: 1_000_000, ..alone(lock.1) }))
         .collect();
     for &lock in &locks {
         server.release(lock, "ann").unwrap();
@@ -186,7 +186,7 @@ fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_l
 fn thousands_of_places_that_no_client_hears_of_are_passed_by_in_portions() {
     const MANY: usize = 3_000;
     // Their locks come free one after another, or all at once, or there is one for all of them.
-    let comes_free: [(usize, usize, Deed); 3] = [
+    let comes_free: [(usize, usize, Action); 3] = [
         (MANY, 40, |server| {
             let locks: Vec<Lock> = server.keys.keys.keys().copied().collect();
             locks.into_iter().for_each(|lock| _ = server.release(lock, "ann").unwrap());
@@ -199,14 +199,14 @@ fn thousands_of_places_that_no_client_hears_of_are_passed_by_in_portions() {
         server.set_limits(|limits| limits.max_waiters_total = 0);
         server.deaf.insert("dead".to_owned());
         for &lock in &locks {
-            server.takes(&[lock], Plea { ttl: 1_000_000, ..alone("ann") });
+            server.takes(&[lock], Request { ttl: 1_000_000, ..alone("ann") });
         }
         for number in 0..MANY {
             let told = told_on(Some(("dead", "your turn")), 100_000);
-            let plea = Plea { patience: told, ..alone(owner(number)) };
-            server.asks(&[locks[number % locks.len()]], plea).unwrap();
+            let ask = Request { patience: told, ..alone(owner(number)) };
+            server.asks(&[locks[number % locks.len()]], ask).unwrap();
         }
-        let living = server.queues(&[locks[0]], Plea { ttl: 1_000_000, ..alone("zoe") });
+        let living = server.queues(&[locks[0]], Request { ttl: 1_000_000, ..alone("zoe") });
         comes_free(&mut server);
         let left = |server: &Server| MANY - server.locks.counts().unclaimed as usize;
         let (ticks, most) = all_ticks(&mut server, left);
@@ -220,13 +220,13 @@ fn thousands_of_places_that_no_client_hears_of_are_passed_by_in_portions() {
 fn one_that_has_left_its_queues_in_the_same_turn_comes_before_no_place() {
     let (mut server, locks) = with_locks(40);
     server.takes(&locks, alone("ann"));
-    let asked = |owner| Plea { patience: told_on(None, 100_000), ..alone(owner) };
+    let asked = |owner| Request { patience: told_on(None, 100_000), ..alone(owner) };
     let first = server.asks(&locks, asked("ben"));
     assert_eq!(first, Ok(Acquired::Place(0)));
     server.asks(&locks, asked("cid")).unwrap();
     server.release(locks[0], "ben").unwrap();
     assert_eq!(server.asks(&locks, asked("cid")), Ok(Acquired::Place(0)));
-    let another_mode = Plea { mode: Mode::Shared, ..asked("cid") };
+    let another_mode = Request { mode: Mode::Shared, ..asked("cid") };
     let asks = server.asks(&locks, another_mode);
     assert_eq!(asks, Ok(Acquired::Place(0)));
     let report = server.report(locks[0]).unwrap().unwrap();
@@ -248,7 +248,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
     let (mut server, locks) = with_locks(3_000);
     let client = server.connect();
     for &lock in &locks {
-        server.takes(&[lock], Plea { session: true, client, ..alone("ann") });
+        server.takes(&[lock], Request { session: true, client, ..alone("ann") });
     }
     server.close(client);
     assert_eq!(server.locks.offers.returns.len(), 0);
@@ -261,7 +261,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
 #[test]
 fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_them_in_portions() {
     let (mut server, locks) = with_locks(50);
-    let long = |plea: Plea| Plea { ttl: 1_000_000, ..plea };
+    let long = |ask: Request| Request { ttl: 1_000_000, ..ask };
     server.takes(&locks, long(alone("ann")));
     let readers: Vec<Ticket> = (0..1_000)
         .map(|number| server.queues(&locks[number % 50..][..1], long(sharing(owner(number)))))
@@ -270,21 +270,21 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
     server.turn();
     assert!((readers[..50].iter()).all(|&reader| server.was_granted(reader).is_some()));
     let portion = Budget::PORTION / 50 + 1;
-    assert!(server.told.len() <= 50 + portion, "{} at once", server.told.len());
+    assert!(server.replies.len() <= 50 + portion, "{} at once", server.replies.len());
     for ms in 1..100 {
         server.lags_until(ms);
         all_ticks(&mut server, |_| 0);
     }
-    assert_eq!(server.told.len(), 1_000);
+    assert_eq!(server.replies.len(), 1_000);
 }
 
 #[test]
 fn a_lock_that_the_first_in_its_queue_gives_up_in_a_turn_that_is_spent_is_granted_in_the_next() {
     let (mut server, locks) = with_locks(2);
-    let long = |plea: Plea| Plea { ttl: 1_000_000, ..plea };
+    let long = |ask: Request| Request { ttl: 1_000_000, ..ask };
     server.takes(&locks[..1], long(alone("ann")));
     let patience = Patience::Until(server.now().ms() + 10);
-    server.queues(&locks, Plea { patience, ..alone("ben") });
+    server.queues(&locks, Request { patience, ..alone("ben") });
     for number in 0..100 {
         server.queues(&locks[..1], long(sharing(owner(number))));
     }
@@ -366,8 +366,8 @@ mod sharers {
         (0..many).map(|at| &*at.to_string().leak())
     }
 
-    fn sharing_until(owner: Owner, ttl: Ms) -> Plea {
-        Plea { ttl, ..sharing(owner) }
+    fn sharing_until(owner: Owner, ttl: Ms) -> Request {
+        Request { ttl, ..sharing(owner) }
     }
 
     /// Many share the lock for so long, by grants of ours.
@@ -397,9 +397,9 @@ mod sharers {
     }
 
     /// How many shares are looked at or taken out in the meantime.
-    fn visits<T>(server: &mut Server, deed: impl FnOnce(&mut Server) -> T) -> (T, usize) {
+    fn visits<T>(server: &mut Server, action: impl FnOnce(&mut Server) -> T) -> (T, usize) {
         let before = server.keys.visited;
-        let done = deed(server);
+        let done = action(server);
         (done, server.keys.visited - before)
     }
 
@@ -407,9 +407,9 @@ mod sharers {
         server: &mut Server,
         what: &str,
         most: usize,
-        deed: impl FnOnce(&mut Server) -> T,
+        action: impl FnOnce(&mut Server) -> T,
     ) -> T {
-        let (done, visits) = visits(server, deed);
+        let (done, visits) = visits(server, action);
         assert!(visits <= most, "{what} looks at {visits} shares");
         done
     }
@@ -476,8 +476,8 @@ mod sharers {
     fn it_is_broken_at_once_with_the_sessions_of_those_who_shared_it() {
         let mut server = server();
         for owner in owners(MANY) {
-            let plea = Plea { session: true, ..sharing_until(owner, 100_000) };
-            server.takes(&[LOCK], plea);
+            let ask = Request { session: true, ..sharing_until(owner, 100_000) };
+            server.takes(&[LOCK], ask);
         }
         let zoe = server.waits("zoe", 50);
         assert_eq!(server.break_holds(LOCK, false), Ok(MANY));
@@ -490,9 +490,10 @@ mod sharers {
     #[test]
     fn a_deadlock_through_one_sharer_of_many_is_found() {
         for mut server in [shared(100_000), written(MANY, 100_000)] {
-            server.takes(&[OTHER], Plea { ttl: 100_000, ..alone("ann") });
+            server.takes(&[OTHER], Request { ttl: 100_000, ..alone("ann") });
             server.queues(&[LOCK], alone("ann"));
-            let refused = server.asks(&[OTHER], Plea { patience: Patience::Forever, ..alone("7") });
+            let refused =
+                server.asks(&[OTHER], Request { patience: Patience::Forever, ..alone("7") });
             let Err(Refusal::Deadlock(deadlock)) = refused else {
                 panic!("{refused:?}");
             };
@@ -511,7 +512,7 @@ mod sharers {
         let mut server = written(TOO_MANY, 100_000);
         let tries = server.asks(&[LOCK], sharing("zoe"));
         assert_eq!(tries, Ok(Acquired::Busy));
-        let forever = Plea { patience: Patience::Forever, ..sharing("zoe") };
+        let forever = Request { patience: Patience::Forever, ..sharing("zoe") };
         let zoe = is_cheap(&mut server, "a waiter", FEW, |server| server.queues(&[LOCK], forever));
         is_cheap(&mut server, "PEXPIRE", 2 * FEW, |server| {
             server.foreign(Write::PExpireAt(LOCK, START + 90_000));
@@ -538,12 +539,12 @@ mod sharers {
         for owner in ["ann", "ben", "cid"] {
             server.takes(&[LOCK], sharing(owner));
         }
-        for plea in [sharing("dot"), limited("dot", 9)] {
-            assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
+        for ask in [sharing("dot"), limited("dot", 9)] {
+            assert_eq!(server.asks(&[LOCK], ask), Ok(Acquired::Busy));
         }
-        // Asking again is never refused.
+        // A retry is never refused.
         server.takes(&[LOCK], sharing("ben"));
-        let dot = server.queues(&[LOCK], Plea { patience: Patience::Forever, ..sharing("dot") });
+        let dot = server.queues(&[LOCK], Request { patience: Patience::Forever, ..sharing("dot") });
         server.release(LOCK, "ann").unwrap();
         server.at(0);
         assert!(server.was_granted(dot).is_some());

@@ -36,9 +36,9 @@ fn the_key_of_a_lock_with_a_queue_is_corrected_after_a_step() {
 #[test]
 fn who_is_granted_several_and_shares_one_of_them_keeps_what_is_left_of_that() {
     let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 100, ..sharing("ann") });
+    server.takes(&[LOCK], Request { ttl: 100, ..sharing("ann") });
     server.takes(&[OTHER], alone("ben"));
-    server.queues(&[LOCK, OTHER], Plea { ttl: 60, ..sharing("ann") });
+    server.queues(&[LOCK, OTHER], Request { ttl: 60, ..sharing("ann") });
     server.step(50);
     server.release(OTHER, "ben").unwrap();
     server.at(1);
@@ -48,9 +48,9 @@ fn who_is_granted_several_and_shares_one_of_them_keeps_what_is_left_of_that() {
 
 #[test]
 fn a_hold_that_ends_while_nothing_may_be_written_is_over_although_its_key_stays() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         let mut server = server();
-        server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+        server.takes(&[LOCK], Request { ttl: 100, ..ask });
         server.keys.paused = true;
         server.step(-MINUTE);
         server.at(101);
@@ -105,7 +105,7 @@ fn a_share_lasts_although_the_clock_is_stepped_twice_and_another_is_over() {
     // Whose share is seen to first depends on their names.
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
         let mut server = server();
-        let sharing = |owner, ttl| Plea { ttl, ..sharing(owner) };
+        let sharing = |owner, ttl| Request { ttl, ..sharing(owner) };
         server.takes(&[LOCK], sharing(other, 30));
         let number = server.takes(&[LOCK], sharing("cid", 60));
         server.step(-MINUTE);
@@ -123,7 +123,7 @@ fn a_waiter_behind_sharers_waits_after_a_step_for_as_long_as_their_shares_last()
     let mut server = server();
     let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
     for owner in owners {
-        server.takes(&[LOCK], Plea { ttl: 1000, ..sharing(owner) });
+        server.takes(&[LOCK], Request { ttl: 1000, ..sharing(owner) });
     }
     server.step(500);
     let cid = server.waits("cid", 30);
@@ -140,7 +140,7 @@ fn one_sharer_lets_go_after_a_step_and_the_others_keep_their_shares() {
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
         let mut server = server();
         for (owner, ttl) in [(other, 100), ("cid", 1000)] {
-            server.takes(&[LOCK], Plea { ttl, ..sharing(owner) });
+            server.takes(&[LOCK], Request { ttl, ..sharing(owner) });
         }
         server.step(500);
         assert!(server.release(LOCK, "cid").unwrap());
@@ -153,10 +153,10 @@ fn one_sharer_lets_go_after_a_step_and_the_others_keep_their_shares() {
 fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_in_a_deadlock() {
     let mut server = server();
     for owner in ["ann", "ben"] {
-        server.takes(&[LOCK], Plea { ttl: 25, ..sharing(owner) });
+        server.takes(&[LOCK], Request { ttl: 25, ..sharing(owner) });
     }
     server.foreign(Write::Persist(LOCK));
-    server.takes(&[OTHER], Plea { ttl: 1000, ..alone("eve") });
+    server.takes(&[OTHER], Request { ttl: 1000, ..alone("eve") });
     server.queues(&[LOCK], alone("eve"));
     server.at(12);
     server.step(-50);
@@ -174,7 +174,7 @@ fn the_last_share_goes_after_a_step_and_takes_the_key_with_it() {
     server.lags_until(101);
     let client = server.connect();
     let session = true;
-    let ben = Plea { client, session, ..sharing("ben") };
+    let ben = Request { client, session, ..sharing("ben") };
     server.takes(&[LOCK], ben);
     server.close(client);
     server.at(101);
@@ -234,43 +234,43 @@ fn a_swap_ends_holds_whose_keys_have_gone_too_early() {
 /// The core does not hear of what others put there, because it is no lock.
 #[test]
 fn what_is_put_in_the_place_of_a_key_that_went_too_early_is_left_alone() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         for with in ["release", "renew", "guard", "acquire", "place", "macquire", "session"] {
             let mut server = server();
             let client = server.connect();
             let session = with == "session";
-            let plea = Plea { ttl: 1000, client, session, ..plea };
-            server.takes(&[LOCK], plea);
+            let ask = Request { ttl: 1000, client, session, ..ask };
+            server.takes(&[LOCK], ask);
             server.step(MINUTE);
             server.expire_cycle(&[LOCK]);
             let data = Key { content: Content::NoLock, deadline: None };
             server.set(LOCK, data.clone());
-            let again = |server: &mut Server, plea: Plea, locks: &[Lock]| {
-                server.acquire_all(locks, plea).map(|_| ())
+            let again = |server: &mut Server, ask: Request, locks: &[Lock]| {
+                server.acquire_all(locks, ask).map(|_| ())
             };
             let refused = match with {
                 "release" => server.release(LOCK, "ann").is_err(),
                 "renew" => server.renew(LOCK, "ann", 100).is_err(),
                 "guard" => server.guard(LOCK, "ann").is_err(),
-                "acquire" => again(&mut server, plea, &[LOCK]).is_err(),
+                "acquire" => again(&mut server, ask, &[LOCK]).is_err(),
                 "place" => {
                     let patience = place(100);
-                    again(&mut server, Plea { patience, ..plea }, &[LOCK]).is_err()
+                    again(&mut server, Request { patience, ..ask }, &[LOCK]).is_err()
                 }
-                "macquire" => again(&mut server, plea, &[OTHER, LOCK]).is_err(),
+                "macquire" => again(&mut server, ask, &[OTHER, LOCK]).is_err(),
                 _ => {
                     server.close(client);
                     server.at(1);
                     true
                 }
             };
-            assert!(refused, "{plea:?}, {with}");
+            assert!(refused, "{ask:?}, {with}");
             server.at(2000);
-            assert_eq!(server.keys.get(LOCK), Some(&data), "{plea:?}, {with}");
+            assert_eq!(server.keys.get(LOCK), Some(&data), "{ask:?}, {with}");
             let happened = server.happened();
-            assert!(happened.offences.is_empty(), "{plea:?}, {with}: {happened:?}");
+            assert!(happened.offences.is_empty(), "{ask:?}, {with}: {happened:?}");
             let reasons: Vec<_> = (server.losses(9).iter()).map(|(line, _)| line.reason).collect();
-            assert_eq!(reasons, [Reason::Overwritten], "{plea:?}, {with}");
+            assert_eq!(reasons, [Reason::Overwritten], "{ask:?}, {with}");
         }
     }
 }
@@ -278,10 +278,10 @@ fn what_is_put_in_the_place_of_a_key_that_went_too_early_is_left_alone() {
 /// It is over for every LOCK command, as soon as it ends by the steady clock.
 #[test]
 fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         for all in [false, true] {
             let mut server = server();
-            server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+            server.takes(&[LOCK], Request { ttl: 100, ..ask });
             server.step(-MINUTE);
             server.at(101);
             let released = if all {
@@ -289,7 +289,7 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
             } else {
                 server.release(LOCK, "ann")
             };
-            assert_eq!(released, Ok(false), "{plea:?}");
+            assert_eq!(released, Ok(false), "{ask:?}");
             assert_eq!(server.locks.counts().released, 0);
             server.gets("ben", 100);
         }
@@ -298,15 +298,15 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
 
 #[test]
 fn a_step_that_is_long_over_keeps_no_hold_whose_key_is_removed_after_a_small_one() {
-    for plea in [alone("ann"), sharing("ann")] {
+    for ask in [alone("ann"), sharing("ann")] {
         let mut server = server();
-        server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+        server.takes(&[LOCK], Request { ttl: 100, ..ask });
         server.step(10_000);
         server.at(1000);
-        server.takes(&[LOCK], Plea { ttl: 8000, ..plea });
+        server.takes(&[LOCK], Request { ttl: 8000, ..ask });
         server.step(100);
         server.loses(LOCK, Reason::Expired);
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{plea:?}");
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{ask:?}");
     }
 }
 
@@ -315,16 +315,16 @@ fn a_step_that_is_long_over_keeps_no_hold_whose_key_is_removed_after_a_small_one
 fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_ends_its_hold() {
     let cases = [(500, false, false), (500, true, false), (5000, false, true), (5000, true, false)];
     for (step, again, lasts) in cases {
-        for plea in [alone("ann"), sharing("ann")] {
+        for ask in [alone("ann"), sharing("ann")] {
             let mut server = server();
-            server.takes(&[LOCK], Plea { ttl: 1000, ..plea });
+            server.takes(&[LOCK], Request { ttl: 1000, ..ask });
             server.step(step);
             if again {
                 server.renew(LOCK, "ann", 1000).unwrap();
             }
             server.loses(LOCK, Reason::Expired);
             let held = server.check(LOCK, "ann").unwrap().is_some();
-            assert_eq!(held, lasts, "{plea:?}, by {step}, {again}");
+            assert_eq!(held, lasts, "{ask:?}, by {step}, {again}");
         }
     }
 }

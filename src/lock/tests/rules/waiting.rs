@@ -4,30 +4,6 @@ use super::*;
 use crate::lock::tests::simulated::name;
 
 #[test]
-fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits_for(50, "ben", 10);
-    server.lags_until(101);
-    server.gets("cid", 10);
-    server.turn();
-    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
-}
-
-#[test]
-fn a_queue_waits_on_when_its_key_becomes_something_else() {
-    let mut server = server();
-    server.gets("ann", 100);
-    let ben = server.waits("ben", 10);
-    server.set(LOCK, no_lock(None));
-    server.at(200);
-    assert_eq!(server.queue(LOCK), [ben]);
-    server.del(LOCK);
-    server.at(200);
-    assert_eq!(server.holder(), held("ben", 210));
-}
-
-#[test]
 fn another_client_s_key_is_waited_for_until_it_ends() {
     let mut server = server();
     server.gets("ann", 100);
@@ -102,7 +78,7 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
         ticks += 1;
     }
     server.turn();
-    assert_eq!((ticks, server.told.len()), (10, 600));
+    assert_eq!((ticks, server.replies.len()), (10, 600));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn gone_too_early(how: &str, flavour: Flavour) -> Server {
         "of several" => _ = server.takes(&[OTHER, LOCK], alone("ann")),
         "tied" => {
             let client = server.connect();
-            server.takes(&[LOCK], Plea { session: true, client, ..alone("ann") });
+            server.takes(&[LOCK], Request { session: true, client, ..alone("ann") });
         }
         "a place" => {
             server.gets("zoe", 100);
@@ -36,7 +36,7 @@ fn gone_too_early(how: &str, flavour: Flavour) -> Server {
         "limited" => _ = server.takes(&[LOCK], limited("ann", 2)),
         _ => {
             server.takes(&[LOCK], sharing("ann"));
-            server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ben") });
+            server.takes(&[LOCK], Request { ttl: 50, ..sharing("ben") });
         }
     }
     server.step(MINUTE);
@@ -94,7 +94,7 @@ fn a_job_writes_no_key_again_and_the_tick_after_it_does() {
         }
         server.step(MINUTE);
         server.expire_cycle(&[LOCK]);
-        server.takes(&[OTHER], Plea { ttl: 1000, ..alone("cid") });
+        server.takes(&[OTHER], Request { ttl: 1000, ..alone("cid") });
         server.queues(&[OTHER], alone("eve"));
         server.foreign(Write::Persist(OTHER));
         assert!(server.has_job());
@@ -118,62 +118,6 @@ fn what_others_have_put_in_its_place_before_the_tick_stays_and_the_hold_is_lost(
             let lost = server.losses(1);
             assert_eq!(lost[0].0.reason, Reason::Overwritten, "{way}");
             assert!(!matches!(server.check(LOCK, "ann"), Ok(Some(_))), "{way}");
-        }
-    }
-}
-
-#[test]
-fn a_flush_a_swap_a_demotion_and_a_load_in_between_end_it_and_nothing_comes_back() {
-    let ends: [(&str, Deed); 4] = [
-        ("FLUSHALL", |server| server.foreign(Write::Flush(None))),
-        ("SWAPDB", |server| server.foreign(Write::Swap(0, 1))),
-        ("a demotion", |server| {
-            server.demote(false);
-            server.promote();
-        }),
-        ("a load", Server::reload),
-    ];
-    for way in WAYS {
-        for (what, end) in ends {
-            let mut server = gone_too_early(way, Flavour::default());
-            end(&mut server);
-            server.at(1);
-            assert_eq!(server.keys.get(LOCK), None, "{way}, {what}");
-            assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}, {what}");
-            server.gets("cid", 100);
-        }
-    }
-}
-
-#[test]
-fn a_slot_that_has_left_in_between_takes_it_along() {
-    for way in WAYS {
-        let mut server = gone_too_early(way, Flavour { in_cluster: true, ..Flavour::default() });
-        server.locks.slots_left(&[0..=16_383], server.now());
-        server.at(1);
-        assert_eq!(server.keys.get(LOCK), None, "{way}");
-        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
-    }
-}
-
-#[test]
-fn while_nothing_may_be_written_it_is_held_all_the_same_and_it_is_written_soon_after() {
-    for way in WAYS {
-        for closed in [false, true] {
-            let mut server = gone_too_early(way, Flavour::default());
-            let refuse = |server: &mut Server, is_so: bool| match (closed, is_so) {
-                (false, _) => server.keys.paused = is_so,
-                (true, true) => _ = server.keys.closed.insert(LOCK),
-                (true, false) => server.keys.closed.clear(),
-            };
-            refuse(&mut server, true);
-            server.at(40);
-            assert_eq!(server.keys.get(LOCK), None, "{way}, {closed}");
-            assert_eq!(left(&mut server), Some(60), "{way}, {closed}");
-            refuse(&mut server, false);
-            server.at(60);
-            assert_eq!(server.keys.get(LOCK).unwrap().deadline, ends(100), "{way}, {closed}");
-            assert_eq!(server.happened().offences, [""; 0]);
         }
     }
 }
@@ -210,7 +154,7 @@ fn with_less_than_two_milliseconds_left_nothing_is_written() {
 fn when_a_key_that_went_too_early_was_to_be_written_again_nothing_is_granted_in_a_pause() {
     let mut server = server();
     let all = [OTHER, THIRD, LOCK];
-    server.takes(&all, Plea { ttl: 19, ..alone("ann") });
+    server.takes(&all, Request { ttl: 19, ..alone("ann") });
     let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
     server.keys.closed.insert(LOCK);
     server.at(3);

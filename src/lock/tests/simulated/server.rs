@@ -7,9 +7,9 @@ use crate::lock::deadlock::steps::Steps;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Locks, LogEntry, Mode, Ms,
-    Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Request, Terms,
-    Ticket, Turn, USUALLY_NAMED, WaitOutcome,
+    self, Acquired, Ahead, AskedBy, Db, End, HolderNow, Lease, Left, Limits, Locks, LogEntry, Mode,
+    Ms, Name, NameRef, NotALock, Notify, Now, Patience, Reason, Refusal, Report, Terms, Ticket,
+    Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
@@ -79,7 +79,7 @@ pub struct Happened {
 
 /// What a client was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Reply {
     Granted(Vec<u8>, Fence),
     TimedOut,
     NoReplicas,
@@ -89,7 +89,7 @@ pub enum Told {
     Replaced,
 }
 
-impl From<WaitOutcome<'_>> for Told {
+impl From<WaitOutcome<'_>> for Reply {
     fn from(answer: WaitOutcome<'_>) -> Self {
         match answer {
             WaitOutcome::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
@@ -105,7 +105,7 @@ impl From<WaitOutcome<'_>> for Told {
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Plea {
+pub struct Request {
     pub owner: Owner,
     pub ttl: Ms,
     pub mode: Mode,
@@ -118,7 +118,7 @@ pub struct Plea {
     pub replicas: u8,
 }
 
-impl Plea {
+impl Request {
     /// For a lock alone, for 100 ms and without a wait. Whatever can be asked for besides is not asked for.
     pub fn of(owner: Owner) -> Self {
         Self {
@@ -134,8 +134,8 @@ impl Plea {
     }
 
     /// As the core is asked for it.
-    pub fn request(self) -> Request<'static> {
-        Request {
+    pub fn for_core(self) -> lock::Request<'static> {
+        lock::Request {
             terms: Terms {
                 owner: self.owner.as_bytes(),
                 mode: self.mode,
@@ -156,7 +156,7 @@ pub fn place(length: Ms) -> Patience<'static> {
     told_on(None, length)
 }
 
-/// The same, whose owner is told on a channel.
+/// The same, whose owner gets messages on a channel.
 pub fn told_on(notify: Option<(&'static str, &'static str)>, length: Ms) -> Patience<'static> {
     let notify =
         notify.map(|(channel, text)| Notify { channel: channel.as_bytes(), text: text.as_bytes() });
@@ -167,7 +167,7 @@ pub fn told_on(notify: Option<(&'static str, &'static str)>, length: Ms) -> Pati
 #[derive(Debug)]
 struct Blocked {
     client: u64,
-    answer: Option<Told>,
+    answer: Option<Reply>,
 }
 
 #[derive(Debug)]
@@ -182,7 +182,7 @@ pub struct Server {
     tail: VecDeque<Vec<Write>>,
     pub master: bool,
     /// What clients were told, if they lived to hear it.
-    pub told: BTreeMap<Ticket, Told>,
+    pub replies: BTreeMap<Ticket, Reply>,
     flavour: Flavour,
     micros: u64,
     blocked: BTreeMap<Ticket, Blocked>,
@@ -222,7 +222,7 @@ impl Server {
             behind: Keys::new(),
             tail: VecDeque::new(),
             master: true,
-            told: BTreeMap::new(),
+            replies: BTreeMap::new(),
             flavour,
             micros: now.micros(),
             blocked: BTreeMap::new(),
@@ -335,25 +335,25 @@ impl Server {
         self.clients
     }
 
-    pub fn acquire_all(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
-        let request = plea.request();
+    pub fn acquire_all(&mut self, locks: &[Lock], ask: Request) -> Result<Acquired, Refusal> {
+        let asked = ask.for_core();
         // Users are called like the owners.
-        self.keys.asker = plea.owner;
+        self.keys.asker = ask.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let acquired = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.asks(turn, &names, &request).acquire()
+            locks.asks(turn, &names, &asked).acquire()
         });
-        self.blocks(acquired, plea.client)
+        self.blocks(acquired, ask.client)
     }
 
     /// `LOCK.RENEW` or `LOCK.MRENEW` with `REPLICAS`.
-    pub fn renew_and_wait(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
-        let request = plea.request();
+    pub fn renew_and_wait(&mut self, locks: &[Lock], ask: Request) -> Result<Acquired, Refusal> {
+        let asked = ask.for_core();
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let renewed = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.asks(turn, &names, &request).renew()
+            locks.asks(turn, &names, &asked).renew()
         });
-        self.blocks(renewed, plea.client)
+        self.blocks(renewed, ask.client)
     }
 
     /// Blocks this client, if it is to wait.
@@ -374,7 +374,7 @@ impl Server {
         patience: Patience<'static>,
     ) -> Result<Acquired, Refusal> {
         let client = self.connect();
-        self.acquire_all(&[lock], Plea { ttl, patience, client, ..Plea::of(owner) })
+        self.acquire_all(&[lock], Request { ttl, patience, client, ..Request::of(owner) })
     }
 
     /// The server won't block the client of this waiter after all.
@@ -489,7 +489,7 @@ impl Server {
     /// A write by another client, as a server without the module knows it.
     pub fn foreign(&mut self, write: Write) {
         let touched = write.touches();
-        // No write finds an expired key; a replica is told so by its master.
+        // No write finds an expired key; a replica hears it from its master.
         touched.iter().for_each(|&lock| self.expire(lock));
         let was_nothing = touched.iter().all(|&lock| self.keys.get(lock).is_none());
         self.keys.write(write.clone());
@@ -899,7 +899,7 @@ impl Server {
 
     /// The server asks for a client's answer.
     fn ask(&mut self, ticket: Ticket) {
-        let answer = self.locks.outcomes().outcome(ticket).map(Told::from);
+        let answer = self.locks.outcomes().outcome(ticket).map(Reply::from);
         if answer.is_none() {
             self.offence("no answer for a client that was told nothing");
         }
@@ -932,10 +932,10 @@ impl Server {
     }
 
     /// A waiter has come to its end, and its client has been told this.
-    fn ended(&mut self, ticket: Ticket, told: Option<Told>) {
-        let heard = matches!(told, Some(Told::Granted(..)));
+    fn ended(&mut self, ticket: Ticket, told: Option<Reply>) {
+        let heard = matches!(told, Some(Reply::Granted(..)));
         self.happened.ended.push((ticket, heard));
-        self.told.extend(told.map(|told| (ticket, told)));
+        self.replies.extend(told.map(|told| (ticket, told)));
     }
 
     /// Blocked, and not replied.

@@ -4,7 +4,7 @@
 use super::super::history::{Micros, Mode};
 use super::super::life::TOLERANCE;
 use super::Span;
-use super::deed::{Deed, Id, Tie, Unheard};
+use super::step::{Granted, Id, Step, Tie, Unheard};
 use std::collections::BTreeMap;
 use todc_utils::specifications::Specification;
 
@@ -102,16 +102,16 @@ impl Owner {
 
 impl Specification for Lock {
     type State = Lock;
-    type Operation = Span<Deed>;
+    type Operation = Span<Step>;
 
     fn init() -> Lock {
         Lock::default()
     }
 
-    fn apply(step: &Span<Deed>, lock: &Lock) -> (bool, Lock) {
+    fn apply(span: &Span<Step>, lock: &Lock) -> (bool, Lock) {
         let mut next = lock.clone();
-        next.now = next.now.max(step.start);
-        let is_right = next.does(&step.deed, step.end) && next.now <= step.end;
+        next.now = next.now.max(span.start);
+        let is_right = next.does(&span.step, span.end) && next.now <= span.end;
         if !is_right {
             return (false, lock.clone());
         }
@@ -122,24 +122,24 @@ impl Specification for Lock {
 
 impl Lock {
     /// Does it at a moment that is not after `end`, if it can have been answered so.
-    fn does(&mut self, deed: &Deed, end: Micros) -> bool {
-        match *deed {
-            Deed::Granted { .. } => self.grants(deed, end),
-            Deed::Denied { owner, same_words, needs_another } => {
+    fn does(&mut self, step: &Step, end: Micros) -> bool {
+        match *step {
+            Step::Granted(granted) => self.grants(granted, end),
+            Step::Denied { owner, same_words, needs_another } => {
                 (!same_words || self.lacks(owner, end))
                     && (!needs_another || self.is_taken_beside(owner))
             }
-            Deed::Placed { owner, several, lease, above } => {
+            Step::Placed { owner, several, lease, above } => {
                 let is_right = self.lacks(owner, end);
                 let place = Place { above, lease, claimed: several, forgotten: false };
                 self.owner(owner).place = Some(place);
                 is_right
             }
-            Deed::Held { owner, left, alone } => {
+            Step::Held { owner, left, alone } => {
                 self.knows(owner, alone, end) && self.has_left(owner, left, end)
             }
-            Deed::NotHeld { owner } => self.lacks(owner, end),
-            Deed::Released { owner, held, alone } => {
+            Step::NotHeld { owner } => self.lacks(owner, end),
+            Step::Released { owner, held, alone } => {
                 let is_right = match held {
                     Some(true) => !self.is_unclaimed(owner) && self.knows(owner, alone, end),
                     Some(false) => self.lacks(owner, end),
@@ -149,27 +149,27 @@ impl Lock {
                 (one.hold, one.place) = (None, None);
                 is_right
             }
-            Deed::Renewed { owner, alone, .. } => {
-                self.knows(owner, alone, end) && self.renews(deed, end)
+            Step::Renewed { owner, alone, .. } => {
+                self.knows(owner, alone, end) && self.renews(step, end)
             }
-            Deed::HungUp { owner, connection } => self.hangs_up(owner, connection),
-            Deed::Unheard { owner, call, above } => self.may_do(owner, call, above),
-            Deed::Ended => {
+            Step::HungUp { owner, connection } => self.hangs_up(owner, connection),
+            Step::Unheard { owner, call, above } => self.may_do(owner, call, above),
+            Step::Ended => {
                 self.owners.values_mut().for_each(|owner| owner.hold = None);
                 true
             }
-            Deed::Doubted => {
+            Step::Doubted => {
                 self.doubted = true;
                 true
             }
-            Deed::Forgotten { by, ref placed } => {
+            Step::Forgotten { by, ref placed } => {
                 self.forgets(by);
                 for owner in placed.iter() {
                     self.owner(*owner).hope = Some((Micros::MAX, 0));
                 }
                 true
             }
-            Deed::TakenOver { ref owners, longest, quarantine } => {
+            Step::TakenOver { ref owners, longest, quarantine } => {
                 let until = end.saturating_add(longest + TOLERANCE);
                 for owner in owners.iter() {
                     let one = self.owner(*owner);
@@ -192,11 +192,8 @@ impl Lock {
         if self.doubted { 0 } else { hold.certain() }
     }
 
-    fn grants(&mut self, deed: &Deed, end: Micros) -> bool {
-        let Deed::Granted { owner, mode, ttl, number, tie, is_tie_sure, lease, same_words } = *deed
-        else {
-            return false;
-        };
+    fn grants(&mut self, granted: Granted, end: Micros) -> bool {
+        let Granted { owner, mode, ttl, number, tie, is_tie_sure, lease, same_words } = granted;
         let alone = mode == Mode::Exclusive;
         if !self.others_give_way(owner, alone, end) {
             return false;
@@ -254,7 +251,7 @@ impl Lock {
             lost: false,
         };
         if let Some(old) = old.filter(|_| goes_on || !same_words) {
-            // To ask again shortens nothing.
+            // A retry shortens nothing.
             hold.least = old.least.max(least);
             hold.most = old.most.max(most);
         }
@@ -354,8 +351,8 @@ impl Lock {
         true
     }
 
-    fn renews(&mut self, deed: &Deed, end: Micros) -> bool {
-        let Deed::Renewed { owner, ttl, alone, may_be_tied } = *deed else {
+    fn renews(&mut self, step: &Step, end: Micros) -> bool {
+        let Step::Renewed { owner, ttl, alone, may_be_tied } = *step else {
             return false;
         };
         let (now, last) = (self.now, self.last);

@@ -18,7 +18,7 @@ impl Specification for Numbers {
     }
 
     fn apply(given: &Span<usize>, count: &usize) -> (bool, usize) {
-        (given.deed == *count, count.saturating_add(1))
+        (given.step == *count, count.saturating_add(1))
     }
 }
 
@@ -39,8 +39,8 @@ pub fn of_all_locks(history: &History) -> Vec<Span<usize>> {
         let Some(fence) = call.fence() else { continue };
         let start =
             unheard.get(call.owner.as_str()).map_or(call.start, |first| call.start.min(*first));
-        let (end, deed) = (call.end, ());
-        let span = given.entry((fence, &call.owner)).or_insert(Span { start, end, deed });
+        let (end, step) = (call.end, ());
+        let span = given.entry((fence, &call.owner)).or_insert(Span { start, end, step });
         span.start = span.start.min(start);
         span.end = span.end.min(end);
     }
@@ -51,7 +51,7 @@ pub fn of_all_locks(history: &History) -> Vec<Span<usize>> {
     let spans = given.iter().map(|((fence, _), Span { start, end, .. })| Span {
         start: *start,
         end: *end,
-        deed: place(*fence),
+        step: place(*fence),
     });
     spans.collect()
 }

@@ -12,17 +12,13 @@ pub type Id = usize;
 
 #[derive(Clone, Debug)]
 pub enum Turn {
-    /// A client comes that certainly waits.
+    // A client comes that certainly waits.
     Stands { wait: Id },
-    /// It waits no more, or not certainly.
+    // It waits no more, or not certainly.
     Leaves { wait: Id },
-    /// The lock is granted by this number, perhaps to one that waits.
-    Granted {
-        wait: Option<Id>,
-        number: i64,
-        /// Those it must not pass by: they stood in the queue when it was asked for, or were seen before it.
-        after: Arc<[Id]>,
-    },
+    // The lock is granted by this number, perhaps to one that waits, and after those that it must not pass by:
+    // they stood in the queue when it was asked for, or were seen before it.
+    Granted { wait: Option<Id>, number: i64, after: Arc<[Id]> },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,7 +38,7 @@ impl Specification for Queue {
 
     fn apply(turn: &Span<Turn>, queue: &Queue) -> (bool, Queue) {
         let mut next = queue.clone();
-        let is_right = match &turn.deed {
+        let is_right = match &turn.step {
             Turn::Stands { wait } => next.standing.insert(*wait),
             Turn::Leaves { wait } => next.standing.remove(wait),
             Turn::Granted { wait, number, after } => {
@@ -117,12 +113,12 @@ impl<'a> OfOne<'a> {
         for (wait, one) in waits.iter().enumerate() {
             // Those that it must not be passed by came when it stood there already.
             let (start, end) = (one.start, one.start);
-            let deed = Turn::Stands { wait };
-            turns.push(Span { start, end, deed });
+            let step = Turn::Stands { wait };
+            turns.push(Span { start, end, step });
             if one.number.is_none() {
                 let (start, end) = (one.until, one.until);
-                let deed = Turn::Leaves { wait };
-                turns.push(Span { start, end, deed });
+                let step = Turn::Leaves { wait };
+                turns.push(Span { start, end, step });
             }
         }
         for (owner, calls) in self.owners {
@@ -258,10 +254,10 @@ impl<'a> OfOne<'a> {
             };
             let all = waits.iter().enumerate();
             let after = all.filter(|(_, wait)| before(wait)).map(|(id, _)| id);
-            let deed = Turn::Granted { wait, number, after: after.collect() };
+            let step = Turn::Granted { wait, number, after: after.collect() };
             let waited = asked_once.then(|| self.last_seen(owner, sent, end));
             let start = waited.flatten().unwrap_or(sent);
-            Span { start, end, deed }
+            Span { start, end, step }
         });
         grants.collect()
     }

@@ -4,13 +4,13 @@ use super::super::history::{
     Action, Answer, Call, Event, History, Kind, LONGEST_CLAIM, MS, Micros, Mode, Wait, count,
 };
 use super::Span;
-use super::deed::{Deed, Id, Tie, Unheard};
+use super::step::{Granted, Id, Step, Tie, Unheard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 use std::sync::Arc;
 
 /// The locks of one history know nothing of each other: what is done at several at once is a step at each.
-pub fn of_each_lock(history: &History) -> BTreeMap<&'static str, Vec<Span<Deed>>> {
+pub fn of_each_lock(history: &History) -> BTreeMap<&'static str, Vec<Span<Step>>> {
     let mut keys: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
     // An error says that nothing was done.
     for call in history.calls.iter().filter(|call| call.answer != Answer::Refused) {
@@ -74,34 +74,34 @@ fn waits_until(call: &Call) -> Micros {
 }
 
 impl OfOne<'_> {
-    fn steps(&self) -> Vec<Span<Deed>> {
+    fn steps(&self) -> Vec<Span<Step>> {
         let mut steps: Vec<_> = self.events.iter().map(|event| self.event(event)).collect();
         for call in self.calls {
-            let (deed, start, mut end) = match call.answer {
+            let (step, start, mut end) = match call.answer {
                 Answer::Unknown => (self.unheard(call), call.start, call.start),
-                _ => (self.deed(call), call.start, call.end),
+                _ => (self.step(call), call.start, call.end),
             };
             end = end.max(start);
             // What it was told tells nothing of any other.
-            let deed = deed.filter(|deed| {
+            let step = step.filter(|step| {
                 self.may_ever_have_held_it(call)
-                    || matches!(deed, Deed::Denied { needs_another: true, .. })
+                    || matches!(step, Step::Denied { needs_another: true, .. })
             });
-            steps.extend(deed.map(|deed| Span { start, end, deed }));
+            steps.extend(step.map(|step| Span { start, end, step }));
         }
         steps
     }
 
-    fn event(&self, event: &Event) -> Span<Deed> {
+    fn event(&self, event: &Event) -> Span<Step> {
         let (start, mut end) = (event.from, event.to);
-        let deed = match event.kind {
+        let step = match event.kind {
             _ if end == Micros::MAX => {
                 end = start;
-                Deed::Doubted
+                Step::Doubted
             }
-            Kind::Flush | Kind::Break { .. } => Deed::Ended,
-            Kind::Forgotten => Deed::Forgotten { by: 0, placed: Arc::from([]) },
-            Kind::Moved => Deed::Forgotten {
+            Kind::Flush | Kind::Break { .. } => Step::Ended,
+            Kind::Forgotten => Step::Forgotten { by: 0, placed: Arc::from([]) },
+            Kind::Moved => Step::Forgotten {
                 by: end - start,
                 placed: self.owners(|call| call.tells_of_a_place() && call.start < end),
             },
@@ -114,14 +114,14 @@ impl OfOne<'_> {
                     Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => Some(ttl),
                     _ => None,
                 });
-                Deed::TakenOver {
+                Step::TakenOver {
                     owners,
                     longest: lengths.max().unwrap_or(0),
                     quarantine: event.kind != Kind::Failover,
                 }
             }
         };
-        Span { start, end, deed }
+        Span { start, end, step }
     }
 
     /// The highest number that had certainly been given before this.
@@ -203,7 +203,7 @@ impl OfOne<'_> {
             .all(|other| Self::words(other).is_some_and(|(_, mode)| mode == Mode::Exclusive))
     }
 
-    fn unheard(&self, call: &Call) -> Option<Deed> {
+    fn unheard(&self, call: &Call) -> Option<Step> {
         let unheard = match call.action {
             Action::Acquire { mode, .. } => {
                 Unheard::Ask { tie: self.tie(call), alone: mode == Mode::Exclusive }
@@ -212,29 +212,31 @@ impl OfOne<'_> {
             Action::Release { .. } | Action::HangUp { .. } => Unheard::End,
             Action::Check { .. } | Action::Guard { .. } => return None,
         };
-        Some(Deed::Unheard { owner: self.owner(call), call: unheard, above: self.above(call) })
+        Some(Step::Unheard { owner: self.owner(call), call: unheard, above: self.above(call) })
     }
 
-    fn deed(&self, call: &Call) -> Option<Deed> {
+    fn step(&self, call: &Call) -> Option<Step> {
         let (owner, alone) = (self.owner(call), self.alone(call));
         let several = call.keys().len() > 1;
         Some(match (&call.action, call.answer) {
-            (Action::Acquire { mode, ttl, wait, .. }, Answer::Int(number)) => Deed::Granted {
-                owner,
-                mode: *mode,
-                ttl: *ttl,
-                number,
-                tie: self.any_tie(call),
-                is_tie_sure: self.is_tie_sure(call),
-                lease: lease(wait),
-                same_words: self.same_words(call),
-            },
+            (Action::Acquire { mode, ttl, wait, .. }, Answer::Int(number)) => {
+                Step::Granted(Granted {
+                    owner,
+                    mode: *mode,
+                    ttl: *ttl,
+                    number,
+                    tie: self.any_tie(call),
+                    is_tie_sure: self.is_tie_sure(call),
+                    lease: lease(wait),
+                    same_words: self.same_words(call),
+                })
+            }
             (Action::Acquire { wait, .. }, Answer::Place(_)) => {
-                Deed::Placed { owner, several, lease: lease(wait), above: self.above(call) }
+                Step::Placed { owner, several, lease: lease(wait), above: self.above(call) }
             }
             // Which of them was not to be had is not known.
             (Action::Acquire { .. }, _) if several => return None,
-            (Action::Acquire { wait, .. }, _) => Deed::Denied {
+            (Action::Acquire { wait, .. }, _) => Step::Denied {
                 owner,
                 same_words: self.same_words(call) && !self.is_released_meanwhile(call),
                 needs_another: *wait == Wait::No && !self.may_be_shut_for(call),
@@ -245,9 +247,9 @@ impl OfOne<'_> {
                     all if all == count(keys) => Some(true),
                     _ => None,
                 };
-                Deed::Released { owner, held, alone }
+                Step::Released { owner, held, alone }
             }
-            (Action::Renew { ttl, .. }, Answer::Int(1)) => Deed::Renewed {
+            (Action::Renew { ttl, .. }, Answer::Int(1)) => Step::Renewed {
                 owner,
                 ttl: *ttl,
                 alone,
@@ -255,13 +257,13 @@ impl OfOne<'_> {
             },
             (Action::Renew { .. }, _) if several => return None,
             (Action::Check { .. }, Answer::Int(left)) => {
-                Deed::Held { owner, left: Some(left.unsigned_abs() * MS), alone }
+                Step::Held { owner, left: Some(left.unsigned_abs() * MS), alone }
             }
-            (Action::Guard { .. }, Answer::Int(1..)) => Deed::Held { owner, left: None, alone },
+            (Action::Guard { .. }, Answer::Int(1..)) => Step::Held { owner, left: None, alone },
             (Action::Renew { .. } | Action::Check { .. } | Action::Guard { .. }, _) => {
-                Deed::NotHeld { owner }
+                Step::NotHeld { owner }
             }
-            (Action::HangUp { .. }, _) => Deed::HungUp { owner, connection: call.connection },
+            (Action::HangUp { .. }, _) => Step::HungUp { owner, connection: call.connection },
             (Action::Release { .. }, _) => return None,
         })
     }

@@ -18,7 +18,7 @@ fn two_writers(modes: [Mode; 2], order: [&str; 3]) -> History {
 fn a_guarded_write_that_lands_after_the_next_holder_s_is_refused() {
     for modes in [[Exclusive, Exclusive], [Shared, Exclusive], [Exclusive, Limit(2)]] {
         assert_good(&two_writers(modes, ["a", "a", "b"]));
-        assert_breaks(Rule::GuardedWrite, &two_writers(modes, ["a", "b", "a"]));
+        Rule::GuardedWrite.is_broken_by(two_writers(modes, ["a", "b", "a"]));
     }
 }
 
@@ -48,9 +48,9 @@ fn a_guarded_write_is_there_when_it_was_done_and_not_when_it_was_refused() {
     history.written.push(written("a", 1, 9));
     assert_good(&history);
     history.written.push(written("b", 1, 8));
-    assert_breaks(Rule::GuardedWrite, &history);
+    Rule::GuardedWrite.is_broken_by(&history);
     history.written.clear();
-    assert_breaks(Rule::GuardedWrite, &history);
+    Rule::GuardedWrite.is_broken_by(&history);
     // What was flushed is not there.
     history.events.push(event(Kind::Flush, (20, 21)));
     assert_good(&history);
@@ -75,5 +75,5 @@ fn a_guarded_write_within_another_s_hold_is_refused() {
 fn a_guarded_write_that_is_refused_within_its_own_hold_is_refused() {
     let calls =
         vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), call("a", guard(7), (30, 31), Int(0))];
-    assert_breaks(Rule::HeldIsHeld, &of(calls));
+    Rule::HeldIsHeld.is_broken_by(of(calls));
 }

@@ -13,7 +13,7 @@ fn a_lost_place_in_the_line_is_refused() {
     history.calls.sort_by_key(|call| call.start);
     assert_good(&history);
     history.seen.push(seen("b", 5));
-    assert_breaks(Rule::Line, &history);
+    Rule::Line.is_broken_by(&history);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_place_in_the_line_of_another_server_is_none_here() {
     assert_good(&history);
     // It still waits there when the lock is here.
     history.seen.push(seen("b", 14));
-    assert_breaks(Rule::Line, &history);
+    Rule::Line.is_broken_by(&history);
     history.events.push(event(Kind::Moved, (13, 20)));
     assert_good(&history);
 }
@@ -60,7 +60,7 @@ fn one_that_was_seen_behind_another_and_comes_first_is_refused() {
 }
 
 #[test]
-fn one_that_released_and_asks_again_comes_behind_those_who_wait() {
+fn one_that_released_and_asks_anew_comes_behind_those_who_wait() {
     let calls = |again, first| {
         of(vec![
             call("a", ask(Exclusive, 100), (0, 1), Int(1)),
@@ -88,7 +88,7 @@ fn a_waiter_that_gets_nothing_while_a_later_one_is_served_is_refused() {
     ]);
     history.calls.sort_by_key(|call| call.start);
     history.seen.push(seen("b", 5));
-    assert_breaks(Rule::Line, &history);
+    Rule::Line.is_broken_by(&history);
 }
 
 /// Its owner came too late, and anew behind another, while LOCK.INFO still showed where it had stood.

@@ -36,26 +36,14 @@ fn a_grant_that_was_to_be_claimed_needs_no_room_on_a_server_that_takes_over() {
 /// Its owner waits for two by another connection, of which one is held.
 #[test]
 fn a_try_may_be_refused_behind_a_wait_of_the_same_owner_and_not_without_one() {
-    let both = Action::Acquire {
-        keys: vec!["j", "k"],
-        mode: Exclusive,
-        ttl: 100 * MS,
-        wait: Wait::Block(50 * MS),
-        session: false,
-    };
-    let held = Action::Acquire {
-        keys: vec!["j"],
-        mode: Exclusive,
-        ttl: 100 * MS,
-        wait: Wait::No,
-        session: false,
-    };
+    let both = acquire(&["j", "k"], Exclusive, 100, Wait::Block(50 * MS));
+    let held = acquire(&["j"], Exclusive, 100, Wait::No);
     let calls = vec![
         call("a", held, (0, 1), Int(1)),
         by(2, call("b", both, (2, 52), Nil)),
         call("b", ask(Limit(2), 100), (10, 11), Nil),
     ];
-    assert_good(&of(calls.clone()));
+    assert_good(of(calls.clone()));
     let alone = of(vec![calls[0].clone(), calls[2].clone()]);
     assert!(!judge::opinion(&alone).refused.is_empty());
 }
@@ -82,7 +70,7 @@ fn a_grant_that_was_to_be_claimed_lasts_as_long_on_a_server_that_takes_over() {
     assert!(refused(&claimed(600)));
 }
 
-/// To ask again shortens no hold that lasts longer, and says once more by which number it is held.
+/// A retry shortens no hold that lasts longer, and says once more by which number it is held.
 #[test]
 fn a_grant_that_outlasted_a_takeover_may_have_its_number_for_as_long() {
     let asked_again = |at| {
@@ -100,21 +88,21 @@ fn a_grant_that_outlasted_a_takeover_may_have_its_number_for_as_long() {
         history
     };
     assert_good(&over_a_takeover(900));
-    assert_breaks_in_our_eyes(Rule::OneNumberOneHold, &over_a_takeover(1100));
-    assert_breaks_in_our_eyes(Rule::OneNumberOneHold, &asked_again(900));
+    Rule::OneNumberOneHold.is_broken_in_our_eyes(&over_a_takeover(1100));
+    Rule::OneNumberOneHold.is_broken_in_our_eyes(&asked_again(900));
 }
 
 #[test]
 fn a_place_that_was_asked_for_in_time_and_is_overtaken_is_refused() {
-    assert_good(&of(in_turn(2, 3)));
-    assert_breaks(Rule::Line, &of(in_turn(3, 2)));
+    assert_good(of(in_turn(2, 3)));
+    Rule::Line.is_broken_by(of(in_turn(3, 2)));
 }
 
 #[test]
 fn a_place_that_was_asked_for_too_late_may_be_overtaken() {
     let mut calls = in_turn(3, 2);
     calls.retain(|call| !(call.owner == "b" && call.start == 40 * MS));
-    assert_good(&of(calls));
+    assert_good(of(calls));
 }
 
 #[test]
@@ -138,7 +126,7 @@ fn a_place_that_was_lost_and_comes_before_those_who_came_meanwhile_is_refused() 
     history.seen = [30, 60, 62].map(|end| seen("b", end)).to_vec();
     history.seen[0].waiting.clear();
     // Nothing that it was told says that it was gone.
-    assert_breaks_in_our_eyes(Rule::Line, &history);
+    Rule::Line.is_broken_in_our_eyes(&history);
     // One look does not tell: it may have a grant that has run out.
     history.seen.truncate(1);
     assert_good(&history);
@@ -151,7 +139,7 @@ fn a_place_in_which_a_client_still_waits_is_not_overtaken() {
     calls.push(call("d", queue(50), (44, 45), Int(2)));
     calls.push(call("b", queue(50), (60, 61), Place(-1)));
     calls.remove(0);
-    assert_breaks(Rule::Line, &of(calls));
+    Rule::Line.is_broken_by(of(calls));
 }
 
 #[test]
@@ -164,12 +152,12 @@ fn a_release_that_knows_a_grant_that_was_not_claimed_is_refused() {
     let check = || call("b", CHECK, (30, 31), Int(400));
     for unclaimed in [None, Some(check())] {
         assert_good(&calls(unclaimed.clone(), 0));
-        assert_breaks(Rule::GoneIsGone, &calls(unclaimed, 1));
+        Rule::GoneIsGone.is_broken_by(calls(unclaimed, 1));
     }
     assert_good(&calls(Some(call("b", renew(100), (30, 31), Int(1))), 1));
     assert_good(&calls(Some(call("b", queue(500), (30, 31), Int(1))), 1));
     let renewed = calls(Some(call("b", renew(100), (30, 31), Int(1))), 0);
-    assert_breaks(Rule::HeldIsHeld, &renewed);
+    Rule::HeldIsHeld.is_broken_by(renewed);
 }
 
 #[test]
@@ -181,21 +169,21 @@ fn a_claim_that_does_not_last_for_its_ttl_is_refused() {
             call("c", ask(Exclusive, 100), (other, other + 1), Int(2)),
         ])
     };
-    assert_breaks(Rule::Alone, &claimed(90));
+    Rule::Alone.is_broken_by(claimed(90));
     assert_good(&claimed(150));
 }
 
 #[test]
-fn one_that_holds_the_lock_and_is_told_a_place_is_refused() {
-    assert_breaks(
-        Rule::RetryIsFree,
-        &of(vec![call("b", queue(50), (2, 3), Int(1)), call("b", queue(50), (40, 41), Place(-1))]),
-    );
+fn one_that_holds_the_lock_and_gets_a_place_is_refused() {
+    Rule::RetryIsFree.is_broken_by([
+        call("b", queue(50), (2, 3), Int(1)),
+        call("b", queue(50), (40, 41), Place(-1)),
+    ]);
 }
 
 #[test]
 fn a_place_that_is_refused_with_nil_is_refused() {
-    assert_breaks(Rule::Patience, &of(vec![call("b", queue(50), (2, 3), Nil)]));
+    Rule::Patience.is_broken_by([call("b", queue(50), (2, 3), Nil)]);
 }
 
 #[test]
@@ -209,7 +197,7 @@ fn one_that_has_released_and_is_seen_in_the_queue_or_as_a_holder_is_refused() {
     for left in [seen("b", 20), holds] {
         let mut history = history.clone();
         history.seen.push(left);
-        assert_breaks(Rule::ReleasedIsGone, &history);
+        Rule::ReleasedIsGone.is_broken_by(&history);
         // An ask whose answer is lost may have come later.
         history.calls.push(call("b", queue(500), (4, 30), Unknown));
         history.calls.sort_by_key(|call| call.start);

@@ -12,13 +12,7 @@ fn renew_both() -> Action {
 
 /// `a` holds both for 100 ms, and then says something.
 fn of_two(last: Call) -> History {
-    let both = of_both(|keys| Action::Acquire {
-        keys,
-        mode: Exclusive,
-        ttl: 100 * MS,
-        wait: Wait::No,
-        session: false,
-    });
+    let both = acquire(&["j", "k"], Exclusive, 100, Wait::No);
     of(vec![call("a", both, (0, 1), Int(1)), last])
 }
 
@@ -27,10 +21,10 @@ fn two_that_are_held_are_both_released_and_both_renewed() {
     for (action, right, wrong) in [(release_both(), 2, 1), (renew_both(), 1, 0)] {
         let last = |answer| call("a", action.clone(), (10, 11), Int(answer));
         assert_good(&of_two(last(right)));
-        assert_breaks_in_our_eyes(Rule::HeldIsHeld, &of_two(last(wrong)));
+        Rule::HeldIsHeld.is_broken_in_our_eyes(&of_two(last(wrong)));
     }
     let mut history = of_two(call("a", release_both(), (10, 11), Int(0)));
-    assert_breaks(Rule::HeldIsHeld, &history);
+    Rule::HeldIsHeld.is_broken_by(&history);
     // It is not known which of them it was.
     history.calls[1].answer = Int(1);
     history.events.push(broken((5, 6)));
@@ -47,10 +41,10 @@ fn more_than_is_held_is_neither_released_nor_renewed() {
     };
     for (action, right, wrong) in [(release_both(), 1, 2), (renew_both(), 0, 1)] {
         assert_good(&only_one(action.clone(), right));
-        assert_breaks(Rule::GoneIsGone, &only_one(action, wrong));
+        Rule::GoneIsGone.is_broken_by(only_one(action, wrong));
     }
     let gone = of_two(call("a", release_both(), (200, 201), Int(1)));
-    assert_breaks_in_our_eyes(Rule::GoneIsGone, &gone);
+    Rule::GoneIsGone.is_broken_in_our_eyes(&gone);
 }
 
 #[test]

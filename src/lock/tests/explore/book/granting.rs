@@ -66,7 +66,7 @@ impl Book {
             }
         }
         let lost = self.look_at_places(server, cause, told, &mut grants);
-        // Numbers rise, so this is the order in which it was done; a retry is told an old one in the end.
+        // Numbers rise, so this is the order in which it was done; a retry gets an old one in the end.
         let is_new = |fence: Fence| {
             fence > self.highest && grants.iter().filter(|&&(one, _)| one == fence).count() == 1
         };
@@ -110,7 +110,7 @@ impl Book {
         }
         for (ask, shared_before) in ended_upgrades {
             let is_right = shared_before || self.is_upgrade(&ask, false);
-            ensure(is_right, || format!("{ask}, and is told that it shares it"))?;
+            ensure(is_right, || format!("{ask}, and gets the reply that it shares it"))?;
         }
         // A place that is claimed is no more.
         (self.waits).retain(|wait| wait.ticket.is_some() || !wait.over);
@@ -157,7 +157,7 @@ impl Book {
             })
     }
 
-    /// No client is told of what becomes of a place: so this is looked up.
+    /// No reply says what becomes of a place: so this is looked up.
     fn look_at_places(
         &mut self,
         server: &Server,
@@ -243,7 +243,7 @@ impl Book {
             }
             hold.under_way = hold.under_way.saturating_sub(1);
             hold.told |= heard;
-            // A client that is told that it has the lock has claimed it.
+            // A client that hears that it has the lock has claimed it.
             hold.any_end |= hold.unclaimed && !heard;
             hold.unclaimed &= !heard;
         }
@@ -305,7 +305,7 @@ impl Book {
             });
         if is_retry && known.is_some() {
             ensure(is_known || may_be_old, || {
-                format!("{owner} asks for what it holds by {known:?}, and is told {fence}")
+                format!("{owner} asks for what it holds by {known:?}, and gets {fence}")
             })?;
         }
         let is_old = is_known || may_be_old && known.is_none_or(|known| known == fence);

@@ -115,7 +115,7 @@ impl Book {
                 let locks = &server.locks;
                 let is_late = locks.waiting.places.have_endings();
                 ensure(behind <= before && (before == behind || is_late), || {
-                    format!("{ask}, stands behind {behind}, and is told {before}")
+                    format!("{ask}, stands behind {behind}, and gets {before}")
                 })?;
             }
             Err(Refusal::Deadlock(_)) => {
@@ -125,7 +125,7 @@ impl Book {
             }
             Err(Refusal::OneWait(_)) => {
                 ensure(is_other && ask.wait != Waits::Try, || {
-                    format!("{ask}, and is told that it waits for others: {own:?}")
+                    format!("{ask}, and gets the reply that it waits for others: {own:?}")
                 })?;
             }
             Err(Refusal::Undelivered(_)) => {
@@ -133,21 +133,25 @@ impl Book {
                     self.hold(ask.owner, lock).is_some_and(|hold| !hold.told || hold.unclaimed)
                 });
                 ensure(is_undelivered && ask.wait != Waits::Try, || {
-                    format!("{ask}, and is told that it has not heard of a grant")
+                    format!("{ask}, and gets the reply that it has not heard of a grant")
                 })?;
             }
             Err(Refusal::NotALock(_)) => {
                 let is_none = ask.locks.iter().any(|&lock| self.no_lock[lock]);
-                ensure(is_none, || format!("{ask}, and is told that it is no lock"))?;
+                ensure(is_none, || format!("{ask}, and gets the reply that it is no lock"))?;
             }
             Err(Refusal::HoldsSome) => {
                 let has = ask.locks.iter().any(|&lock| self.hold(ask.owner, lock).is_some());
-                ensure(has && is_place(&ask), || format!("{ask}, and is told that it holds some"))?;
+                ensure(has && is_place(&ask), || {
+                    format!("{ask}, and gets the reply that it holds some")
+                })?;
             }
             Err(Refusal::NoUpgrade) => {
                 let is_upgrade = self.is_upgrade(&ask, false) && ask.wait != Waits::Try;
                 let might = shut.is_none() && !is_place(&ask) && !is_late;
-                ensure(is_upgrade && !might, || format!("{ask}, and is told that it shares it"))?;
+                ensure(is_upgrade && !might, || {
+                    format!("{ask}, and gets the reply that it shares it")
+                })?;
             }
             Err(other) => return Err(format!("{ask}: {other:?}")),
         }
@@ -202,7 +206,7 @@ impl Book {
             self.take_hold(owner, lock);
         }
         ensure((least..=most).contains(&got), || {
-            format!("{} releases {least} to {most}, and is told {got}", OWNERS[owner])
+            format!("{} releases {least} to {most}, and gets {got}", OWNERS[owner])
         })?;
         let mut unclear = Vec::new();
         self.waits.retain(|wait| {
@@ -241,7 +245,7 @@ impl Book {
         let is_clear = locks.iter().all(|lock| holds(lock).is_none_or(|hold| !hold.may_go()));
         ensure(if is_clear { got == may } else { may || !got }, || {
             let held = if may { "holds" } else { "does not hold" };
-            format!("{} {held} what it renews, and is told {got}", OWNERS[owner])
+            format!("{} {held} what it renews, and gets {got}", OWNERS[owner])
         })?;
         if got {
             for &lock in locks {
@@ -267,7 +271,7 @@ impl Book {
         });
         let is_clear = self.hold(owner, lock).is_none_or(|hold| !hold.may_go());
         ensure(got == left || !is_clear && got.is_none(), || {
-            format!("{} has {left:?} left of {}, and is told {got:?}", OWNERS[owner], LOCKS[lock].1)
+            format!("{} has {left:?} left of {}, and gets {got:?}", OWNERS[owner], LOCKS[lock].1)
         })?;
         self.tell(owner, lock, got.is_some());
         Ok(())

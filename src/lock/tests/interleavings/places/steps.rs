@@ -1,7 +1,7 @@
 //! What is done where requests wait in places. A step is plain data and makes sense after any other.
 
 use crate::lock::tests::interleavings::random::Random;
-use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::tests::simulated::{Lock, Owner, Request};
 use crate::lock::{Ahead, Mode, Ms};
 
 pub use crate::lock::tests::interleavings::steps::OWNERS;
@@ -23,9 +23,9 @@ pub const WHICH: [&[Lock]; 8] = [
 /// How a request is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    pub plea: Plea,
+    pub ask: Request,
     pub length: Ms,
-    /// On which channel its owner is told, if on any.
+    /// On which channel its owner gets a message, if on any.
     pub channel: Option<usize>,
     /// By which connection, if by one that comes back.
     pub by: Option<usize>,
@@ -52,111 +52,47 @@ pub enum Mark {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    Ask {
-        owner: Owner,
-        which: usize,
-        mode: Mode,
-        terms: Terms,
-    },
-    /// For the n-th place, perhaps in another mode.
-    AskAgain {
-        n: usize,
-        mode: Option<Mode>,
-        terms: Terms,
-    },
-    /// All owners of places ask again, as they did.
+    Ask { owner: Owner, which: usize, mode: Mode, terms: Terms },
+    // For the n-th place, perhaps in another mode.
+    AskAgain { n: usize, mode: Option<Mode>, terms: Terms },
+    // All owners of places retry, as they did.
     AllAskAgain,
-    Try {
-        who: Who,
-        which: usize,
-        mode: Mode,
-        terms: Terms,
-    },
-    Block {
-        who: Who,
-        which: usize,
-        mode: Mode,
-        terms: Terms,
-        ms: Ms,
-    },
-    Release {
-        who: Who,
-        which: usize,
-    },
-    Renew {
-        who: Who,
-        which: usize,
-        ttl: Ms,
-    },
-    Check {
-        who: Who,
-        which: usize,
-    },
-    Guard {
-        who: Who,
-        which: usize,
-    },
-    Break {
-        which: usize,
-    },
-    Del {
-        which: usize,
-    },
-    /// `SET NX`
-    Set {
-        owner: Owner,
-        which: usize,
-        ttl: Ms,
-    },
+    Try { who: Who, which: usize, mode: Mode, terms: Terms },
+    Block { who: Who, which: usize, mode: Mode, terms: Terms, ms: Ms },
+    Release { who: Who, which: usize },
+    Renew { who: Who, which: usize, ttl: Ms },
+    Check { who: Who, which: usize },
+    Guard { who: Who, which: usize },
+    Break { which: usize },
+    Del { which: usize },
+    // `SET NX`
+    Set { owner: Owner, which: usize, ttl: Ms },
     Flush,
     Swap,
     Expire,
     Turn,
-    /// Time passes, and the server does what is due on time.
-    Pass {
-        ms: Ms,
-    },
-    /// Until so long before or after this.
-    PassTo {
-        mark: Mark,
-        by: i64,
-    },
-    /// Time passes, and the server does nothing.
-    Lag {
-        ms: Ms,
-    },
-    /// The wall clock is stepped.
-    SetClock {
-        by: Ahead,
-    },
-    LagTo {
-        mark: Mark,
-        by: i64,
-    },
-    /// A connection of one who waits closes.
-    Kill {
-        n: usize,
-    },
-    Close {
-        regular: usize,
-    },
-    /// The server keeps all back who would ask, or does so no more.
+    // Time passes, and the server does what is due on time.
+    Pass { ms: Ms },
+    // Until so long before or after this.
+    PassTo { mark: Mark, by: i64 },
+    // Time passes, and the server does nothing.
+    Lag { ms: Ms },
+    // The wall clock is stepped.
+    SetClock { by: Ahead },
+    LagTo { mark: Mark, by: i64 },
+    // A connection of one who waits closes.
+    Kill { n: usize },
+    Close { regular: usize },
+    // The server keeps all back who would ask, or does so no more.
     KeepBack(bool),
-    /// No client listens on a channel, or a client does.
-    Deaf {
-        channel: usize,
-        deaf: bool,
-    },
-    /// A user loses the right to ask, or all have it again.
+    // No client listens on a channel, or a client does.
+    Deaf { channel: usize, deaf: bool },
+    // A user loses the right to ask, or all have it again.
     Deny(Option<Owner>),
     Pause,
-    Forbid {
-        which: usize,
-    },
+    Forbid { which: usize },
     Permit,
-    Demote {
-        closes: bool,
-    },
+    Demote { closes: bool },
     Promote,
     Restart,
     Drain(bool),
@@ -238,8 +174,8 @@ impl Kind {
         let session = random.one_in(5);
         // By these, so that each seed stays the history that it was.
         let max_queue = (ttl == 50).then_some(length % 7);
-        let plea = Plea { ttl, session, max_queue, ..Plea::of(OWNERS[0]) };
-        Terms { plea, length, channel, by }
+        let ask = Request { ttl, session, max_queue, ..Request::of(OWNERS[0]) };
+        Terms { ask, length, channel, by }
     }
 }
 
@@ -265,7 +201,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             ms: random.pick(&[10, 100, 1000, 5000]),
         },
         92..=106 => Step::Release { who: kind.who(random), which },
-        107..=109 => Step::Renew { who: kind.who(random), which, ttl: terms.plea.ttl },
+        107..=109 => Step::Renew { who: kind.who(random), which, ttl: terms.ask.ttl },
         110..=111 => Step::Check { who: kind.who(random), which },
         112..=113 => Step::Guard { who: kind.who(random), which },
         114..=116 => Step::Kill { n },
@@ -296,7 +232,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         183 => Step::Deny(None),
         184..=186 if kind.foreign => Step::Del { which },
         187..=188 if kind.foreign => {
-            Step::Set { owner: kind.owner(random), which, ttl: terms.plea.ttl }
+            Step::Set { owner: kind.owner(random), which, ttl: terms.ask.ttl }
         }
         189 if kind.foreign => Step::Break { which },
         190 if kind.foreign && random.one_in(2) => Step::Flush,

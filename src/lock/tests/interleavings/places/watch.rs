@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fence::Fence;
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::tests::simulated::{Happened, Lock, Owner, Request, Server};
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Ahead, Hold, Limits, Mode, Ms, Patience, Refusal, Ticket};
 
@@ -37,7 +37,7 @@ type No = u64;
 pub struct Wait {
     pub owner: Owner,
     pub locks: Vec<Lock>,
-    pub plea: Plea,
+    pub ask: Request,
     /// None for a place.
     ticket: Option<Ticket>,
     since: Ms,
@@ -55,11 +55,11 @@ pub struct Wait {
     is_undelivered: bool,
     /// A claim of its has run out since its owner asked, or no client heard of its turn.
     missed: bool,
-    /// Its grant was lost to another client's deed.
+    /// Its grant was lost to another client's action.
     robbed: bool,
     /// Its grant is gone, and it is shown nowhere until that is seen to.
     is_hidden: bool,
-    /// It may as well have ended: its owner has been granted the same by another request, or is told of what it was
+    /// It may as well have ended: its owner has been granted the same by another request, or hears of what it was
     /// granted in another database.
     perhaps: bool,
 }
@@ -81,26 +81,13 @@ impl Wait {
 }
 
 /// What has been done to the server.
-pub enum Deed<'a> {
-    Ask {
-        locks: Vec<Lock>,
-        plea: Plea,
-        got: &'a Result<Acquired, Refusal>,
-    },
-    Release {
-        locks: Vec<Lock>,
-        owner: Owner,
-        /// How many it said were released.
-        got: Option<usize>,
-    },
-    Renew {
-        locks: Vec<Lock>,
-        owner: Owner,
-        ttl: Ms,
-        done: bool,
-    },
+pub enum Action<'a> {
+    Ask { locks: Vec<Lock>, ask: Request, got: &'a Result<Acquired, Refusal> },
+    // With how many were released, if any could be.
+    Release { locks: Vec<Lock>, owner: Owner, got: Option<usize> },
+    Renew { locks: Vec<Lock>, owner: Owner, ttl: Ms, done: bool },
     Foreign(Vec<Lock>),
-    /// A connection closes.
+    // A connection closes.
     Closes(u64),
     Other,
 }
@@ -117,7 +104,7 @@ pub struct Watch {
     ties: BTreeMap<(Lock, Owner), BTreeSet<u64>>,
     /// Holds that others have written, or moved.
     foreign: BTreeSet<(Lock, Owner)>,
-    /// What is shown, and what was before the deed.
+    /// What is shown, and what was before the action.
     seen: Seen,
     before: Seen,
     /// No client listens there.
@@ -139,7 +126,7 @@ pub struct Watch {
     /// Until when the core may put off what it could not write.
     pub rough_until: Ms,
     highest: Fence,
-    /// The same, before this deed.
+    /// The same, before this action.
     highest_before: Fence,
     /// Since when those who wait could have what they wait for.
     late: BTreeMap<No, Ms>,
@@ -287,7 +274,7 @@ impl Watch {
     }
 
     /// It has been done.
-    pub fn after(&mut self, server: &mut Server, deed: &Deed<'_>) -> Verdict {
+    pub fn after(&mut self, server: &mut Server, action: &Action<'_>) -> Verdict {
         let happened = server.happened();
         ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
         self.look(server);
@@ -296,26 +283,26 @@ impl Watch {
         let mut granted: Vec<No> = Vec::new();
         // Who has been told in this step that they hold something.
         let mut told: BTreeSet<(Lock, Owner)> = BTreeSet::new();
-        self.ends_are_early(deed, &happened, now);
-        self.connections_close(deed, &happened);
-        self.holds_come_back(deed);
-        if let Deed::Ask { locks, plea, got: Ok(Acquired::Held(_)) } = deed {
+        self.ends_are_early(action, &happened, now);
+        self.connections_close(action, &happened);
+        self.holds_come_back(action);
+        if let Action::Ask { locks, ask, got: Ok(Acquired::Held(_)) } = action {
             // The last request of its owner decides which connection a hold ends with.
             for &lock in locks {
-                self.ties.remove(&(lock, plea.owner));
+                self.ties.remove(&(lock, ask.owner));
             }
-            self.may_end_with(locks, *plea);
+            self.may_end_with(locks, *ask);
         }
-        self.blocked_are_judged(server, deed, &happened, &mut granted, &mut told, now)?;
-        if let Deed::Ask { locks, plea: Plea { owner, .. }, got: Ok(Acquired::Held(_)) }
-        | Deed::Renew { locks, owner, done: true, .. } = deed
+        self.blocked_are_judged(server, action, &happened, &mut granted, &mut told, now)?;
+        if let Action::Ask { locks, ask: Request { owner, .. }, got: Ok(Acquired::Held(_)) }
+        | Action::Renew { locks, owner, done: true, .. } = action
         {
             told.extend(locks.iter().map(|&lock| (lock, *owner)));
         }
         self.messages_are_heard(server);
-        self.places_are_judged(server, deed, &told, &mut granted, now)?;
-        self.deed_is_judged(server, deed, &was, now)?;
-        self.claims_are_shown(deed, &told, &granted)?;
+        self.places_are_judged(server, action, &told, &mut granted, now)?;
+        self.action_is_judged(server, action, &was, now)?;
+        self.claims_are_shown(action, &told, &granted)?;
         self.no_client_is_overtaken(server, &granted, &was, now)?;
         self.told_is_kept(now)?;
         self.queues_are_right()?;
@@ -330,8 +317,8 @@ impl Watch {
     }
 
     /// Others have touched holds, or keys have gone.
-    fn ends_are_early(&mut self, deed: &Deed<'_>, happened: &Happened, now: Ms) {
-        if let Deed::Foreign(locks) = deed {
+    fn ends_are_early(&mut self, action: &Action<'_>, happened: &Happened, now: Ms) {
+        if let Action::Foreign(locks) = action {
             self.told.retain(|(lock, _), _| !locks.contains(lock));
             for wait in self.waits.values_mut().filter(|one| one.is_granted()) {
                 wait.robbed |= wait.locks.iter().any(|lock| locks.contains(lock));
@@ -353,21 +340,21 @@ impl Watch {
     }
 
     /// Holds end that are tied to a connection which has closed.
-    fn connections_close(&mut self, deed: &Deed<'_>, happened: &Happened) {
+    fn connections_close(&mut self, action: &Action<'_>, happened: &Happened) {
         self.closed.extend(&happened.closed);
-        if let Deed::Closes(client) = deed {
+        if let Action::Closes(client) = action {
             self.closed.insert(*client);
         }
     }
 
     /// A hold that was over may last again, by the wall clock, when that is set back: as if another client had
     /// written it.
-    fn holds_come_back(&mut self, deed: &Deed<'_>) {
+    fn holds_come_back(&mut self, action: &Action<'_>) {
         for lock in LOCKS {
             for held in self.seen.holders(lock) {
                 let is_new = held.fence > Some(self.highest_before);
                 let was_there = self.before.hold(lock, held.owner).is_some();
-                if matches!(deed, Deed::Other) && !is_new && !was_there {
+                if matches!(action, Action::Other) && !is_new && !was_there {
                     self.by_wall.insert((lock, held.owner));
                     self.foreign.insert((lock, held.owner));
                 }
@@ -376,17 +363,17 @@ impl Watch {
     }
 
     /// This request is granted these locks.
-    fn may_end_with(&mut self, locks: &[Lock], plea: Plea) {
-        for &lock in locks.iter().filter(|_| plea.session) {
-            let ties = self.ties.entry((lock, plea.owner)).or_default();
-            ties.insert(plea.client);
+    fn may_end_with(&mut self, locks: &[Lock], ask: Request) {
+        for &lock in locks.iter().filter(|_| ask.session) {
+            let ties = self.ties.entry((lock, ask.owner)).or_default();
+            ties.insert(ask.client);
         }
     }
 
     fn blocked_are_judged(
         &mut self,
         server: &Server,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         happened: &Happened,
         granted: &mut Vec<No>,
         told: &mut BTreeSet<(Lock, Owner)>,
@@ -407,7 +394,7 @@ impl Watch {
                 State::Granted(_) => {
                     self.counts.granted_blocked += 1;
                     granted.push(no);
-                    self.may_end_with(&blocked.locks, blocked.plea);
+                    self.may_end_with(&blocked.locks, blocked.ask);
                     for &lock in &blocked.locks {
                         if let Some(held) = self.seen.hold(lock, blocked.owner) {
                             self.goes_by_a_clock(lock, held);
@@ -422,7 +409,7 @@ impl Watch {
                 State::TimedOut => blocked.least <= now,
                 State::Withdrawn => {
                     self.counts.withdrawn += 1;
-                    matches!(deed, Deed::Release { locks, owner, .. }
+                    matches!(action, Action::Release { locks, owner, .. }
                         if locks.iter().any(|&lock| blocked.wants(lock, owner)))
                 }
                 State::SentAway => !server.master || self.drains,
@@ -461,7 +448,7 @@ impl Watch {
                 };
                 // Nor is one whose client has gone, and that has yet to be undone.
                 let is_its =
-                    |held: &Held| held.how == blocked.plea.mode.hold() && !is_more && is_same(held);
+                    |held: &Held| held.how == blocked.ask.mode.hold() && !is_more && is_same(held);
                 if let Some(held) = self.seen.hold(lock, blocked.owner).filter(is_its) {
                     self.is_told(lock, held, now);
                 }

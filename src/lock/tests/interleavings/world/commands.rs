@@ -4,13 +4,13 @@ use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
 use crate::lock::fence::Fence;
 use crate::lock::log::entry::{LogEntry, Reason};
-use crate::lock::tests::model::{Deed, Verdict, ensure};
-use crate::lock::tests::simulated::{Lock, Plea};
+use crate::lock::tests::model::{Action, Verdict, ensure};
+use crate::lock::tests::simulated::{Lock, Request};
 use crate::lock::{Acquired, Ms, Patience};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
-        let Step::Acquire { which, who, wait, blockable, by, plea } = step else {
+        let Step::Acquire { which, who, wait, blockable, by, ask } = step else {
             return Ok(());
         };
         let locks = self.locks_of(which);
@@ -20,7 +20,7 @@ impl World {
         // One that waits can't ask for anything else.
         let by = by.map(|regular| self.regulars[regular]);
         let by = by.filter(|&client| !self.server.is_waiting(client));
-        let plea = Plea {
+        let ask = Request {
             owner: self.name_of(who, locks[0]),
             patience: match wait {
                 Wait::Try => Patience::Try,
@@ -28,11 +28,11 @@ impl World {
                 Wait::Forever => Patience::Forever,
             },
             client: by.unwrap_or_else(|| self.server.connect()),
-            ..plea
+            ..ask
         };
-        let got = self.server.acquire_all(&locks, plea);
+        let got = self.server.acquire_all(&locks, ask);
         self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
-        self.judge(Deed::Acquire(&locks, &plea, &got))?;
+        self.judge(Action::Acquire(&locks, &ask, &got))?;
         if let (false, Ok(Acquired::Waiting(ticket))) = (blockable, got) {
             self.server.cannot_block(ticket);
             self.model.cannot_block(ticket)?;
@@ -61,7 +61,7 @@ impl World {
         } else {
             self.server.release_all(&locks, owner)
         };
-        self.judge(Deed::Release(&locks, owner, &got, &untold))
+        self.judge(Action::Release(&locks, owner, &got, &untold))
     }
 
     pub(super) fn renew(&mut self, which: Which, who: Who, ttl: Ms) -> Verdict {
@@ -71,7 +71,7 @@ impl World {
         }
         let owner = self.name_of(who, locks[0]);
         let got = self.server.renew_all(&locks, owner, ttl);
-        self.judge(Deed::Renew(&locks, owner, ttl, &got))
+        self.judge(Action::Renew(&locks, owner, ttl, &got))
     }
 
     pub(super) fn break_holds(&mut self, lock: Lock, force: bool) -> Verdict {
@@ -80,13 +80,13 @@ impl World {
         }
         let held: Vec<Option<Fence>> = self.model.holders(lock).map(|hold| hold.fence).collect();
         let got = self.server.break_holds(lock, force);
-        self.judge(Deed::Break(lock, force, &got))?;
+        self.judge(Action::Break(lock, force, &got))?;
         let ends = got.is_ok_and(|held| held > 0);
         ensure(!ends || self.is_logged(lock, &held), || {
             format!("LOCK.LOG says nothing of {lock:?}")
         })?;
         // That was a command too: what was noted before has been seen to in it.
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// Does `LOCK.LOG` say that this lock was broken just now? Or that one of these holds has expired: by
@@ -113,12 +113,12 @@ impl World {
         let owner = self.name_of(who, lock);
         let got = self.server.guard(lock, owner);
         self.counts.guarded += u64::from(got == Ok(true));
-        self.judge(Deed::Guard(lock, owner, &got))
+        self.judge(Action::Guard(lock, owner, &got))
     }
 
     pub(super) fn check(&mut self, lock: Lock, who: Who) -> Verdict {
         let owner = self.name_of(who, lock);
         let got = self.server.check(lock, owner);
-        self.judge(Deed::Check(lock, owner, &got))
+        self.judge(Action::Check(lock, owner, &got))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::steps::{LOCKS, REGULARS, Setting};
 use super::{GRACE, World};
-use crate::lock::tests::model::{Deed, Verdict, ensure};
+use crate::lock::tests::model::{Action, Verdict, ensure};
 use crate::lock::{Limits, Ms};
 
 impl World {
@@ -37,7 +37,7 @@ impl World {
             self.server.demote(closes);
             self.model.sends_away = true;
             self.model.knows_keys_alone(&self.server);
-            self.judge(Deed::Other)?;
+            self.judge(Action::Other)?;
             ensure(self.model.queue.is_empty(), || "a client waits on a replica".to_owned())?;
         }
         Ok(())
@@ -60,7 +60,7 @@ impl World {
         self.server.reload();
         self.model.knows_keys_alone(&self.server);
         self.took_over();
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// Grants were made elsewhere, or before: numbers run ahead, and no client comes to hold a lock until
@@ -114,6 +114,6 @@ impl World {
         if limits.quarantine == 0 {
             self.model.quarantined_until = None;
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 }

@@ -3,7 +3,7 @@
 use super::super::steps::LOCKS;
 use super::{GRACE, World};
 use crate::lock::Ms;
-use crate::lock::tests::model::{Around, Deed, Verdict, ensure};
+use crate::lock::tests::model::{Action, Around, Verdict, ensure};
 use crate::lock::tests::simulated::Lock;
 use crate::lock::waiting::waits::waiter::State;
 
@@ -12,7 +12,7 @@ const PORTIONS_TAKE: Ms = 2;
 
 impl World {
     /// Has the model follow what the server just did.
-    pub(super) fn judge(&mut self, deed: Deed<'_>) -> Verdict {
+    pub(super) fn judge(&mut self, action: Action<'_>) -> Verdict {
         let (now, elapsed) = (self.now(), self.elapsed);
         self.model.at(now, elapsed);
         let happened = self.server.happened();
@@ -39,7 +39,7 @@ impl World {
         };
         let late = LOCKS.into_iter().filter(is_late).collect();
         let around = Around { late, rests };
-        (self.model).follow(&mut self.server, &happened, deed, &around)?;
+        (self.model).follow(&mut self.server, &happened, action, &around)?;
         self.counts.expired += happened.expired.len() as u64;
         self.counts.lost += happened.lost;
         self.counts.spent += u64::from(happened.is_spent);

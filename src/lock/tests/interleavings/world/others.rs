@@ -2,7 +2,7 @@
 
 use super::super::steps::{LOCKS, Step};
 use super::World;
-use crate::lock::tests::model::{Deed, Verdict};
+use crate::lock::tests::model::{Action, Verdict};
 use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
 use crate::lock::{Ms, Reason, SHARED_MARKER, Ticket};
 
@@ -12,7 +12,7 @@ impl World {
             return Ok(());
         };
         let touched = write.touches();
-        // A replica is told by its master, whatever may be written here.
+        // A replica hears it from its master, whatever may be written here.
         let refused = self.server.keys.paused || touched.iter().any(|&lock| !self.may_write(lock));
         if refused && self.server.master {
             return Ok(());
@@ -50,7 +50,7 @@ impl World {
                 }
             }
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// The command as the server carries it out, if it does anything at all.
@@ -108,7 +108,7 @@ impl World {
             self.counts.evicted += 1;
             self.server.loses(lock, Reason::Evicted);
             self.model.touched(lock, &self.server);
-            self.judge(Deed::Other)?;
+            self.judge(Action::Other)?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl World {
         if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
             fate(&mut self.server, ticket);
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     pub(super) fn unblock(&mut self, n: usize) -> Verdict {
@@ -138,7 +138,7 @@ impl World {
         if let Some(&ticket) = which.get(n % which.len().max(1)) {
             self.server.doom(ticket);
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// The connection of a regular closes, and another takes its place.
@@ -146,6 +146,6 @@ impl World {
         let next = self.server.connect();
         let client = std::mem::replace(&mut self.regulars[regular], next);
         self.server.close(client);
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 }

@@ -3,7 +3,7 @@
 use super::super::steps::LOCKS;
 use super::World;
 use crate::lock::slot;
-use crate::lock::tests::model::{Deed, Verdict};
+use crate::lock::tests::model::{Action, Verdict};
 use crate::lock::tests::simulated::{self, Content, Lock, Owner, Write};
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
         for ticket in waits_there.map(|one| one.ticket).collect::<Vec<_>>() {
             self.server.unblock_by_error(ticket);
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// No key of a slot that is elsewhere may be written.
@@ -67,6 +67,6 @@ impl World {
                 self.foreign_write(&Write::Set(there[0], key))?;
             }
         }
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 }

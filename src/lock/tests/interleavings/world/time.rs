@@ -2,7 +2,7 @@
 
 use super::super::steps::{LOCKS, Mark};
 use super::World;
-use crate::lock::tests::model::{Deed, Verdict, ensure};
+use crate::lock::tests::model::{Action, Verdict, ensure};
 use crate::lock::tests::simulated::Server;
 use crate::lock::{Ahead, Ms};
 
@@ -35,7 +35,7 @@ impl World {
         // The other servers' clocks are not stepped: so they are too far from ours.
         self.model.elsewhere.clear();
         self.away.values_mut().for_each(|since| *since = Ms::MAX);
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     pub(super) fn loop_turn(&mut self) -> Verdict {
@@ -48,7 +48,7 @@ impl World {
 
     pub(super) fn turn(&mut self) -> Verdict {
         self.server.turn();
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 
     /// The server does all that is due on time, and nothing too late.
@@ -58,11 +58,11 @@ impl World {
         for _ in 0..10_000 {
             let Some(due) = self.server.due().filter(|&due| due <= to) else {
                 self.go(to);
-                return self.judge(Deed::Other);
+                return self.judge(Action::Other);
             };
             if due > self.now() {
                 self.go(due - 1);
-                self.judge(Deed::Other)?;
+                self.judge(Action::Other)?;
                 self.go(due);
             }
             self.turn()?;
@@ -118,6 +118,6 @@ impl World {
             }
         }
         does(&mut self.server);
-        self.judge(Deed::Other)
+        self.judge(Action::Other)
     }
 }

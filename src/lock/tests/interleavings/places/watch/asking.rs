@@ -1,4 +1,4 @@
-//! What an owner is told that asks, renews, releases, checks or guards.
+//! What an owner gets as a reply that asks, renews, releases, checks or guards.
 
 use super::*;
 
@@ -38,8 +38,8 @@ impl Watch {
     }
 
     /// A place that is asked for now.
-    pub(super) fn new_place(&self, locks: &[Lock], plea: Plea, now: Ms) -> Wait {
-        let (length, notify) = match plea.patience {
+    pub(super) fn new_place(&self, locks: &[Lock], ask: Request, now: Ms) -> Wait {
+        let (length, notify) = match ask.patience {
             Patience::Place(lease) => (lease.length, lease.notify),
             _ => (0, None),
         };
@@ -51,9 +51,9 @@ impl Watch {
             (self.trouble).map_or(0, |at| at + length.max(AT_LEAST).max(self.longest_claim) + LOOK);
         let until = now + length;
         Wait {
-            owner: plea.owner,
+            owner: ask.owner,
             locks: locks.to_vec(),
-            plea,
+            ask,
             ticket: None,
             since: now,
             state: State::Waiting,
@@ -78,42 +78,42 @@ impl Watch {
         self.last
     }
 
-    pub(super) fn deed_is_judged(
+    pub(super) fn action_is_judged(
         &mut self,
         server: &Server,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
-        match deed {
-            Deed::Ask { locks, plea, got } => match got {
-                Ok(Acquired::Held(fence)) => self.held(server, locks, *plea, *fence, was, now),
+        match action {
+            Action::Ask { locks, ask, got } => match got {
+                Ok(Acquired::Held(fence)) => self.held(server, locks, *ask, *fence, was, now),
                 Ok(Acquired::Place(_) | Acquired::Waiting(_))
-                    if self.other_wait(locks, plea.owner, true, now).is_some() =>
+                    if self.other_wait(locks, ask.owner, true, now).is_some() =>
                 {
-                    Err(format!("waits twice: {plea:?} for {locks:?}"))
+                    Err(format!("waits twice: {ask:?} for {locks:?}"))
                 }
-                Ok(Acquired::Place(before)) => self.has_place(locks, *plea, *before, was, now),
+                Ok(Acquired::Place(before)) => self.has_place(locks, *ask, *before, was, now),
                 Ok(Acquired::Waiting(ticket)) => {
                     self.counts.blocked += 1;
-                    let until = match plea.patience {
+                    let until = match ask.patience {
                         Patience::Until(until) => until,
                         _ => Ms::MAX,
                     };
                     let (ticket, least) = (Some(*ticket), until);
-                    let wait = self.new_place(locks, *plea, now);
+                    let wait = self.new_place(locks, *ask, now);
                     self.joins(Wait { ticket, least, ..wait });
                     Ok(())
                 }
-                Ok(Acquired::Busy) => ensure(plea.patience == Patience::Try || self.drains, || {
-                    format!("busy: {plea:?}")
+                Ok(Acquired::Busy) => ensure(ask.patience == Patience::Try || self.drains, || {
+                    format!("busy: {ask:?}")
                 }),
-                Err(refusal) => self.refused(locks, *plea, refusal, was, now),
+                Err(refusal) => self.refused(locks, *ask, refusal, was, now),
             },
-            Deed::Renew { locks, owner, ttl, done: true } => {
+            Action::Renew { locks, owner, ttl, done: true } => {
                 self.renewed(locks, owner, *ttl, was, now)
             }
-            Deed::Release { locks, owner, got } => self.released(locks, owner, *got, was),
+            Action::Release { locks, owner, got } => self.released(locks, owner, *got, was),
             _ => Ok(()),
         }
     }
@@ -219,12 +219,12 @@ impl Watch {
         &mut self,
         server: &Server,
         locks: &[Lock],
-        plea: Plea,
+        ask: Request,
         fence: Fence,
         was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
-        let owner = plea.owner;
+        let owner = ask.owner;
         self.counts.held += 1;
         let mut goes_on = true;
         let mut is_new = true;
@@ -237,7 +237,7 @@ impl Watch {
             let mine: Vec<No> =
                 (was.iter()).filter(|(_, one)| one.wants(lock, owner)).map(|(&no, _)| no).collect();
             let unclaimed = self.is_unclaimed(lock, owner, was) && !by_blocked;
-            let asked = now + plea.ttl;
+            let asked = now + ask.ttl;
             let is_told = self.told.contains_key(&(lock, owner));
             let has_claim = before.is_some_and(|before| before.claim.is_some());
             // Its place may have ended with its connection, and be shown no more, while the hold has still to
@@ -264,7 +264,7 @@ impl Watch {
             // A blocked request of its owner that is granted the same in this moment may have been so after the claim.
             let joins =
                 |one: &&Wait| one.ticket.is_some() && one.wants(lock, owner) && one.is_granted();
-            let joined = self.waits.values().filter(joins).map(|one| now + one.plea.ttl).max();
+            let joined = self.waits.values().filter(joins).map(|one| now + one.ask.ttl).max();
             let is_first = self.is_unclaimed(lock, owner, was)
                 && !Self::is_granted_to_blocked(lock, owner, was)
                 && held.until == Some(asked).max(joined);
@@ -282,7 +282,7 @@ impl Watch {
                 format!("{owner} was told of {lock:?}, and has to claim it: {held:?}")
             })?;
             self.counts.claimed += u64::from(unclaimed);
-            let covers = |held: Held| held.how == Hold::Exclusive || held.how == plea.mode.hold();
+            let covers = |held: Held| held.how == Hold::Exclusive || held.how == ask.mode.hold();
             goes_on &= before.is_some_and(covers) && !by_blocked && !foreign && mine.len() < 2;
             is_new &= before.is_none();
             // No client who was there before has been passed over.
@@ -318,18 +318,18 @@ impl Watch {
     fn has_place(
         &mut self,
         locks: &[Lock],
-        plea: Plea,
+        ask: Request,
         before: usize,
         was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
-        let new = self.new_place(locks, plea, now);
+        let new = self.new_place(locks, ask, now);
         ensure(new.length > 0, || "a place for a client that wants none".to_owned())?;
-        let old = was.iter().find(|(_, one)| one.is_for(locks, plea.owner));
+        let old = was.iter().find(|(_, one)| one.is_for(locks, ask.owner));
         let kept = old.filter(|(no, old)| {
             let is_there = |one: &Wait| one.state == State::Waiting;
             let is_there = self.waits.get(*no).is_some_and(is_there);
-            old.plea.mode == plea.mode && is_there && !self.may_be_another(**no, old, now)
+            old.ask.mode == ask.mode && is_there && !self.may_be_another(**no, old, now)
         });
         let no = match (kept, old) {
             (Some((&no, _)), _) => no,
@@ -338,7 +338,7 @@ impl Watch {
                 if let Some((no, old)) = old {
                     let is_late = old.least <= now || old.perhaps;
                     self.counts.too_late += u64::from(is_late);
-                    ensure(is_late || old.plea.mode != plea.mode || self.drains, || {
+                    ensure(is_late || old.ask.mode != ask.mode || self.drains, || {
                         format!("lost its place: {old:?}")
                     })?;
                     self.waits.remove(no);
@@ -350,11 +350,11 @@ impl Watch {
         ensure(
             place.state == State::Waiting
                 && place.until == now + place.length
-                && place.plea.client == plea.client,
+                && place.ask.client == ask.client,
             || format!("asked at {now}: {place:?}"),
         )?;
         for &lock in locks {
-            let row = self.seen.row(lock, place, plea.client);
+            let row = self.seen.row(lock, place, ask.client);
             let is_shown = row.is_some_and(|row| row.place == Some((place.until, false)));
             ensure(is_shown, || format!("is not shown: {place:?}"))?;
         }
@@ -366,7 +366,7 @@ impl Watch {
     fn may_be_another(&self, no: No, old: &Wait, now: Ms) -> bool {
         let is_later = |row: &Row| {
             let mut later = self.waits.range(no + 1..);
-            later.any(|(_, one)| one.owner == row.owner && one.plea.client == row.client)
+            later.any(|(_, one)| one.owner == row.owner && one.ask.client == row.client)
         };
         let is_behind = |&lock: &Lock| {
             let rows = self.seen.rows(lock).iter();
@@ -380,17 +380,17 @@ impl Watch {
     fn refused(
         &mut self,
         locks: &[Lock],
-        plea: Plea,
+        ask: Request,
         refusal: &Refusal,
         was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
-        let owner = plea.owner;
-        let is_place = matches!(plea.patience, Patience::Place(_));
+        let owner = ask.owner;
+        let is_place = matches!(ask.patience, Patience::Place(_));
         let has_place = is_place
             && was.values().any(|one| {
                 let is_sure = one.least > now && !one.perhaps;
-                one.is_for(locks, owner) && one.plea.mode == plea.mode && is_sure
+                one.is_for(locks, owner) && one.ask.mode == ask.mode && is_sure
             });
         let is_awake = has_place
             && (was.values()).any(|one| one.is_for(locks, owner) && one.state == State::Waiting);
@@ -398,26 +398,26 @@ impl Watch {
             Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),
             Refusal::OneWait(_) => {
                 let is_right = self.other_wait(locks, owner, false, now).is_some();
-                (&mut self.counts.one_waits, is_right && plea.patience != Patience::Try)
+                (&mut self.counts.one_waits, is_right && ask.patience != Patience::Try)
             }
             Refusal::Undelivered(_) => {
                 let granted = |one: &Wait| {
                     one.is_granted() && locks.iter().any(|&lock| one.wants(lock, owner))
                 };
                 let is_right = was.values().chain(self.waits.values()).any(granted);
-                (&mut self.counts.one_waits, is_right && plea.patience != Patience::Try)
+                (&mut self.counts.one_waits, is_right && ask.patience != Patience::Try)
             }
             Refusal::NoUpgrade => {
-                let refused = self.new_place(locks, plea, now);
-                let is_right = plea.patience != Patience::Try && self.may_be_upgrade(&refused);
+                let refused = self.new_place(locks, ask, now);
+                let is_right = ask.patience != Patience::Try && self.may_be_upgrade(&refused);
                 (&mut self.counts.no_upgrades, is_right)
             }
             Refusal::QueueFull | Refusal::Behind(_) => (&mut self.counts.full, !has_place),
             // One that sleeps is searched when it wakes.
             Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !is_awake),
-            other => return Err(format!("{plea:?}: {other:?}")),
+            other => return Err(format!("{ask:?}: {other:?}")),
         };
         *count += 1;
-        ensure(is_right, || format!("{plea:?}: {refusal:?}"))
+        ensure(is_right, || format!("{ask:?}: {refusal:?}"))
     }
 }

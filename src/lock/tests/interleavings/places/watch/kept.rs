@@ -4,17 +4,14 @@ use super::*;
 
 /// What `LOCK.INFO` says of a place.
 enum Shown {
-    Waits {
-        until: Ms,
-        asleep: bool,
-    },
+    Waits { until: Ms, asleep: bool },
     Granted(Fence, Ms),
-    /// Neither.
+    // Neither.
     Nothing,
 }
 
 impl Watch {
-    /// An owner is told that it is its turn, or no client hears of that.
+    /// An owner gets the message that it is its turn, or no client hears of that.
     pub(super) fn messages_are_heard(&mut self, server: &Server) {
         for (channel, owner) in &server.published[self.heard_of..] {
             let is_undelivered = self.deaf.contains(&**channel);
@@ -32,7 +29,7 @@ impl Watch {
     pub(super) fn places_are_judged(
         &mut self,
         server: &Server,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         told: &BTreeSet<(Lock, Owner)>,
         granted: &mut Vec<No>,
         now: Ms,
@@ -45,10 +42,10 @@ impl Watch {
             let place = was[&no].clone();
             let what = || format!("{no}, {place:?}");
             let mut next = place.clone();
-            let (shown, client) = self.shown(&place, deed, now)?;
-            next.plea.client = client;
+            let (shown, client) = self.shown(&place, action, now)?;
+            next.ask.client = client;
             next.is_hidden = false;
-            let asked = matches!(deed, Deed::Ask { plea, .. } if plea.owner == place.owner);
+            let asked = matches!(action, Action::Ask { ask, .. } if ask.owner == place.owner);
             match (place.state, shown) {
                 (before, Shown::Waits { until, asleep }) => {
                     if place.is_granted() {
@@ -68,7 +65,7 @@ impl Watch {
                     next.state = if asleep { State::Asleep } else { State::Waiting };
                     next.robbed = false;
                     let is_over = until == now && place.until <= now;
-                    if self.is_kept_on(&mut next, deed, until, now) {
+                    if self.is_kept_on(&mut next, action, until, now) {
                         self.counts.kept += 1;
                         self.counts.last_moment += u64::from(place.least == now + 1);
                         self.counts.woken += u64::from(before == State::Asleep);
@@ -87,7 +84,7 @@ impl Watch {
                     if one == other || place.perhaps || self.has_another(&place) =>
                 {
                     // It has ended with its connection, and what is shown was granted to another request.
-                    let is_closed = place.plea.session && self.closed.contains(&place.plea.client);
+                    let is_closed = place.ask.session && self.closed.contains(&place.ask.client);
                     if is_closed && (place.perhaps || self.has_another(&place)) {
                         self.waits.remove(&no);
                         continue;
@@ -124,12 +121,12 @@ impl Watch {
                     // What SWAPDB has brought may end before it is to be claimed.
                     let moved = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
                     next.robbed = next.locks.iter().any(moved);
-                    self.may_end_with(&next.locks, next.plea);
+                    self.may_end_with(&next.locks, next.ask);
                     // Another may have been granted it, and have ended with that.
                     next.perhaps = Self::has_another_in(&was, &place);
                     // The lease of a client that could not ask goes on with a grant.
                     next.most = next.most.max(claim_ends);
-                    self.grant_is_right(deed, &next, told, fence, now)?;
+                    self.grant_is_right(action, &next, told, fence, now)?;
                 }
                 (_, Shown::Nothing) => {
                     // Of one whose grant is gone nothing is shown until that is seen to.
@@ -138,7 +135,7 @@ impl Watch {
                         self.is_claimed(&place, told) && !self.is_claimed_surely(&place, told);
                     let is_hidden = place.is_granted() && (is_hidden || may_be_claimed);
                     // It may have been granted something, and that broken in the same moment.
-                    let is_broken = matches!(deed, Deed::Foreign(locks)
+                    let is_broken = matches!(action, Action::Foreign(locks)
                         if !is_hidden && place.locks.iter().any(|lock| locks.contains(lock)));
                     let is_new = |held: Held| held.fence > Some(self.highest_before);
                     let has_rest = place.locks.iter().any(|&lock| {
@@ -151,7 +148,7 @@ impl Watch {
                     // Its lease may have been extended in that moment.
                     let may_be_kept = place.least <= now && now < place.most;
                     if is_broken && (has_rest || may_be_kept)
-                        || !self.may_have_gone(server, &place, deed, told, is_hidden, now)
+                        || !self.may_have_gone(server, &place, action, told, is_hidden, now)
                     {
                         if is_joint || is_broken {
                             next.state = State::Granted(0);
@@ -188,8 +185,8 @@ impl Watch {
                 let by_its_owner = asked
                     || next.perhaps
                     || self.has_another(&place)
-                    || matches!(deed, Deed::Release { owner, .. } if *owner == place.owner);
-                let is_closed = place.plea.session && self.closed.contains(&place.plea.client);
+                    || matches!(action, Action::Release { owner, .. } if *owner == place.owner);
+                let is_closed = place.ask.session && self.closed.contains(&place.ask.client);
                 ensure(
                     !is_robbed || next.robbed || by_its_owner || is_closed || now > next.claim_ends,
                     || format!("its grant is gone at {now}: {}", what()),
@@ -214,7 +211,7 @@ impl Watch {
 
     /// Has the connection closed that it ends with?
     fn is_tied_off(&self, place: &Wait) -> bool {
-        place.plea.session && self.closed.contains(&place.plea.client)
+        place.ask.session && self.closed.contains(&place.ask.client)
     }
 
     /// Has it lost what it was granted, and has another client written that in its owner's name?
@@ -233,19 +230,19 @@ impl Watch {
         others.any(|one| place.locks.iter().any(|&lock| one.wants(lock, place.owner)))
     }
 
-    fn shown(&self, place: &Wait, deed: &Deed<'_>, now: Ms) -> Verdict<(Shown, u64)> {
-        let asks = match deed {
-            Deed::Ask { locks, plea, .. } if place.is_for(locks, plea.owner) => plea.client,
-            _ => place.plea.client,
+    fn shown(&self, place: &Wait, action: &Action<'_>, now: Ms) -> Verdict<(Shown, u64)> {
+        let asks = match action {
+            Action::Ask { locks, ask, .. } if place.is_for(locks, ask.owner) => ask.client,
+            _ => place.ask.client,
         };
         let row = |&lock: &Lock| {
             let row = |client: u64| self.seen.row(lock, place, client);
-            row(place.plea.client).or_else(|| row(asks))
+            row(place.ask.client).or_else(|| row(asks))
         };
         let mut found: Vec<_> = place.locks.iter().filter_map(row).collect();
         // What it asked for now may be for one lock as it was.
-        let asks_otherwise = matches!(deed, Deed::Ask { locks, plea, .. }
-            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode);
+        let asks_otherwise = matches!(action, Action::Ask { locks, ask, .. }
+            if place.is_for(locks, ask.owner) && ask.mode != place.ask.mode);
         if asks_otherwise && found.len() < place.locks.len() {
             found.clear();
         }
@@ -256,7 +253,7 @@ impl Watch {
             ensure(is_whole, || format!("{found:?} is shown of {place:?}"))?;
             return Ok((Shown::Waits { until, asleep }, client));
         }
-        let client = place.plea.client;
+        let client = place.ask.client;
         let held = place.locks.iter().filter_map(|&lock| self.seen.hold(lock, place.owner));
         let unclaimed: Vec<(Ms, Option<Fence>)> =
             held.filter_map(|held| Some((held.claim?, held.fence))).collect();
@@ -272,25 +269,25 @@ impl Watch {
     }
 
     /// Has its owner asked for it, in the same mode? Then it is kept on, whatever the reply.
-    fn is_kept_on(&mut self, place: &mut Wait, deed: &Deed<'_>, until: Ms, now: Ms) -> bool {
-        let Deed::Ask { locks, plea, .. } = deed else {
+    fn is_kept_on(&mut self, place: &mut Wait, action: &Action<'_>, until: Ms, now: Ms) -> bool {
+        let Action::Ask { locks, ask, .. } = action else {
             return false;
         };
-        let Patience::Place(lease) = plea.patience else {
+        let Patience::Place(lease) = ask.patience else {
             return false;
         };
-        let is_it = place.is_for(locks, plea.owner) && place.plea.mode == plea.mode;
+        let is_it = place.is_for(locks, ask.owner) && place.ask.mode == ask.mode;
         if !is_it || until != now + lease.length {
             return false;
         }
-        *place = Wait { since: place.since, ..self.new_place(locks, *plea, now) };
+        *place = Wait { since: place.since, ..self.new_place(locks, *ask, now) };
         true
     }
 
     /// What is granted lasts until it must be claimed.
     fn grant_is_right(
         &mut self,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         place: &Wait,
         told: &BTreeSet<(Lock, Owner)>,
         fence: Fence,
@@ -298,7 +295,7 @@ impl Watch {
     ) -> Verdict {
         self.highest = self.highest.max(fence);
         let is_foreign = |lock: &Lock| {
-            matches!(deed, Deed::Foreign(locks) if locks.contains(lock))
+            matches!(action, Action::Foreign(locks) if locks.contains(lock))
                 || told.contains(&(*lock, place.owner))
                 || self.foreign.contains(&(*lock, place.owner))
         };
@@ -334,18 +331,18 @@ impl Watch {
         &mut self,
         server: &Server,
         place: &Wait,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         told: &BTreeSet<(Lock, Owner)>,
         is_hidden: bool,
         now: Ms,
     ) -> bool {
         let owner = place.owner;
         let any = |test: &dyn Fn(Lock) -> bool| place.locks.iter().any(|&lock| test(lock));
-        let released = matches!(deed, Deed::Release { locks, owner: by, .. }
+        let released = matches!(action, Action::Release { locks, owner: by, .. }
             if *by == owner && any(&|lock| locks.contains(&lock)));
         let claimed = self.is_claimed_surely(place, told);
-        let other = matches!(deed, Deed::Ask { locks, plea, got: Ok(_) }
-            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
+        let other = matches!(action, Action::Ask { locks, ask, got: Ok(_) }
+            if place.is_for(locks, ask.owner) && ask.mode != place.ask.mode && matches!(ask.patience, Patience::Place(_)));
         let lapsed = place.least <= now && !is_hidden;
         let ends = (!server.master || self.drains) && !is_hidden;
         // One whose grant is gone may be asked for before it is ended with its connection.
@@ -415,7 +412,7 @@ impl Watch {
     /// A client that has come to hold a lock, and was told by no reply, has to claim it.
     pub(super) fn claims_are_shown(
         &mut self,
-        deed: &Deed<'_>,
+        action: &Action<'_>,
         told: &BTreeSet<(Lock, Owner)>,
         granted: &[No],
     ) -> Verdict {
@@ -424,7 +421,7 @@ impl Watch {
                 let hold = (lock, held.owner);
                 let is_new = held.fence > Some(self.highest_before)
                     && self.before.hold(lock, held.owner).is_none();
-                let by_others = matches!(deed, Deed::Foreign(locks) if locks.contains(&lock));
+                let by_others = matches!(action, Action::Foreign(locks) if locks.contains(&lock));
                 let is_replied = told.contains(&hold)
                     || (self.waits.iter()).any(|(no, one)| {
                         let is_it = one.is_granted() || granted.contains(no);
@@ -477,7 +474,7 @@ impl Watch {
         let lapsed = (self.waits).extract_if(.., |_, one| is_gone(one));
         self.counts.unclaimed += lapsed.count() as u64;
         let closed = &self.closed;
-        let is_tied_off = |one: &Wait| one.plea.session && closed.contains(&one.plea.client);
+        let is_tied_off = |one: &Wait| one.ask.session && closed.contains(&one.ask.client);
         let tied = (self.waits).extract_if(.., |_, one| one.is_hidden && is_tied_off(one));
         self.counts.tied += tied.count() as u64;
         for (no, place) in self.waits.iter().filter(|(_, one)| one.ticket.is_none()) {
@@ -514,6 +511,6 @@ impl Watch {
             self.late.clear();
             return Ok(());
         }
-        self.no_client_waits_in_vain(now)
+        self.no_client_waits_without_need(now)
     }
 }

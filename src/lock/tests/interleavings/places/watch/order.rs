@@ -40,7 +40,7 @@ impl Watch {
             let held = seen.hold(lock, one.owner);
             held.is_some_and(|held| held.how == Hold::Shared)
         };
-        one.plea.mode == Mode::Exclusive
+        one.ask.mode == Mode::Exclusive
             && one.locks.iter().any(|&lock| shares(&self.seen, lock) || shares(&self.before, lock))
     }
 
@@ -95,7 +95,7 @@ impl Watch {
                 let is_it = |one: &Wait| {
                     let is_shown = self.seen.row(lock, one, row.client);
                     one.wants(lock, row.owner)
-                        && one.plea.client == row.client
+                        && one.ask.client == row.client
                         && is_shown.is_some_and(|one| one.place == row.place)
                 };
                 let found = self.waits.iter().find(|(_, one)| is_it(one));
@@ -112,7 +112,7 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn no_client_waits_in_vain(&mut self, now: Ms) -> Verdict {
+    pub(super) fn no_client_waits_without_need(&mut self, now: Ms) -> Verdict {
         let mut could = BTreeMap::new();
         for lock in LOCKS {
             if let Some(no) = self.first(lock).filter(|&no| self.could_have(no)) {
@@ -139,7 +139,7 @@ impl Watch {
         one.locks.iter().all(|&lock| {
             let held = self.seen.holders(lock);
             self.first(lock) == Some(no)
-                && match (held.first().map(|held| held.how), one.plea.mode) {
+                && match (held.first().map(|held| held.how), one.ask.mode) {
                     (None, _) => true,
                     (Some(Hold::Exclusive), _) | (_, Mode::Exclusive) => false,
                     (_, Mode::Shared) => true,

@@ -74,7 +74,7 @@ impl Seen {
     /// How this request is shown there, if it is.
     pub fn row(&self, lock: Lock, one: &Wait, client: u64) -> Option<Row> {
         let is_it = |row: &&Row| {
-            (row.owner, row.mode, row.since) == (one.owner, one.plea.mode, one.since)
+            (row.owner, row.mode, row.since) == (one.owner, one.ask.mode, one.since)
                 && row.client == client
                 && row.place.is_none() == one.ticket.is_some()
         };

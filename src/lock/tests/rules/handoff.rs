@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_hand_over_is_one_write_over_the_old_hold() {
+fn a_handoff_is_one_write_over_the_old_hold() {
     let mut server = server();
     server.gets("ann", 100);
     server.waits("ben", 30);
