@@ -415,7 +415,7 @@ fn what_replicas_have_acknowledged_is_there_after_a_failover() {
         history.events.push(event(Kind::Acknowledged, (20, 30)));
         history
     };
-    assert_good(&history(Int(64), (110, 111)));
+    assert_good(history(Int(64), (110, 111)));
     Rule::Alone.is_broken_by(history(Int(64), (50, 51)));
     Rule::HeldIsHeld.is_broken_in_our_eyes(&history(Nil, (110, 111)));
 }
@@ -490,5 +490,5 @@ fn beside_a_hold_that_a_failover_with_a_quarantine_has_lost_no_other_holds_the_l
         history
     };
     assert!(!judge::accepts(&history((50, 51))));
-    assert_good(&history((110, 111)));
+    assert_good(history((110, 111)));
 }

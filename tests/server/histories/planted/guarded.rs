@@ -17,14 +17,14 @@ fn two_writers(modes: [Mode; 2], order: [&str; 3]) -> History {
 #[test]
 fn a_guarded_write_that_lands_after_the_next_holder_s_is_refused() {
     for modes in [[Exclusive, Exclusive], [Shared, Exclusive], [Exclusive, Limit(2)]] {
-        assert_good(&two_writers(modes, ["a", "a", "b"]));
+        assert_good(two_writers(modes, ["a", "a", "b"]));
         Rule::GuardedWrite.is_broken_by(two_writers(modes, ["a", "b", "a"]));
     }
 }
 
 #[test]
 fn those_who_share_write_in_any_order() {
-    assert_good(&two_writers([Shared, Limit(2)], ["a", "b", "a"]));
+    assert_good(two_writers([Shared, Limit(2)], ["a", "b", "a"]));
 }
 
 #[test]

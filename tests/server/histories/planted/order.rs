@@ -73,7 +73,7 @@ fn one_that_released_and_asks_anew_comes_behind_those_who_wait() {
         history.seen.push(seen("b", end));
         history
     };
-    assert_good(&seen_at(calls(3, 2), 5));
+    assert_good(seen_at(calls(3, 2), 5));
     let passed_by = seen_at(calls(2, 3), 5);
     assert_eq!(judge::opinion(&passed_by).refused.len(), 1);
 }

@@ -87,7 +87,7 @@ fn a_grant_that_outlasted_a_takeover_may_have_its_number_for_as_long() {
         history.events.push(event(Kind::Failover, (20, 30)));
         history
     };
-    assert_good(&over_a_takeover(900));
+    assert_good(over_a_takeover(900));
     Rule::OneNumberOneHold.is_broken_in_our_eyes(&over_a_takeover(1100));
     Rule::OneNumberOneHold.is_broken_in_our_eyes(&asked_again(900));
 }
@@ -151,11 +151,11 @@ fn a_release_that_knows_a_grant_that_was_not_claimed_is_refused() {
     };
     let check = || call("b", CHECK, (30, 31), Int(400));
     for unclaimed in [None, Some(check())] {
-        assert_good(&calls(unclaimed.clone(), 0));
+        assert_good(calls(unclaimed.clone(), 0));
         Rule::GoneIsGone.is_broken_by(calls(unclaimed, 1));
     }
-    assert_good(&calls(Some(call("b", renew(100), (30, 31), Int(1))), 1));
-    assert_good(&calls(Some(call("b", queue(500), (30, 31), Int(1))), 1));
+    assert_good(calls(Some(call("b", renew(100), (30, 31), Int(1))), 1));
+    assert_good(calls(Some(call("b", queue(500), (30, 31), Int(1))), 1));
     let renewed = calls(Some(call("b", renew(100), (30, 31), Int(1))), 0);
     Rule::HeldIsHeld.is_broken_by(renewed);
 }
@@ -170,7 +170,7 @@ fn a_claim_that_does_not_last_for_its_ttl_is_refused() {
         ])
     };
     Rule::Alone.is_broken_by(claimed(90));
-    assert_good(&claimed(150));
+    assert_good(claimed(150));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_session_is_certain_only_while_its_connection_is() {
         of(vec![call("a", session(Wait::No), (0, 1), Int(1)), check, next()])
     };
     // Killed after the first answer it may be over; and it was there at the second one.
-    assert_good(&calls((5, 6), 94));
+    assert_good(calls((5, 6), 94));
     Rule::Alone.is_broken_by(calls((25, 26), 74));
 }
 

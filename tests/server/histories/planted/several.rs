@@ -20,7 +20,7 @@ fn of_two(last: Call) -> History {
 fn two_that_are_held_are_both_released_and_both_renewed() {
     for (action, right, wrong) in [(release_both(), 2, 1), (renew_both(), 1, 0)] {
         let last = |answer| call("a", action.clone(), (10, 11), Int(answer));
-        assert_good(&of_two(last(right)));
+        assert_good(of_two(last(right)));
         Rule::HeldIsHeld.is_broken_in_our_eyes(&of_two(last(wrong)));
     }
     let mut history = of_two(call("a", release_both(), (10, 11), Int(0)));
@@ -40,7 +40,7 @@ fn more_than_is_held_is_neither_released_nor_renewed() {
         ])
     };
     for (action, right, wrong) in [(release_both(), 1, 2), (renew_both(), 0, 1)] {
-        assert_good(&only_one(action.clone(), right));
+        assert_good(only_one(action.clone(), right));
         Rule::GoneIsGone.is_broken_by(only_one(action, wrong));
     }
     let gone = of_two(call("a", release_both(), (200, 201), Int(1)));
