@@ -50,6 +50,10 @@ pub struct Lost {
 impl Lost {
     #[inline]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
+        // As with each grant of a free lock.
+        if formers.is_empty() {
+            return Vec::new();
+        }
         formers.into_iter().map(|former| Self { former, reason }).collect()
     }
 }
