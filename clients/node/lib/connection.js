@@ -69,13 +69,16 @@ class Ioredis {
 
 // node-redis 5 writes what was asked for in this turn of the event loop at the turn's end. If the connection breaks in
 // between, it writes to the closed one, waits for those replies on the next, and takes every later reply for that to an
-// earlier command: a client is granted what another one was. From 5.9 on it can be paused until the turn is over.
+// earlier command: a client is granted what another one was. From 5.9 on it can be paused until the turn is over, or until
+// it has connected again, if that is earlier: while it is paused it does not say what a connection begins with, and never
+// says it later.
 function keepInStep(client) {
   if (typeof client._pause !== "function" || typeof client._unpause !== "function") return;
   client.on?.(errorMonitor, () => {
     client._pause();
     setImmediate(() => client._unpause());
   });
+  client.on?.("connect", () => client._unpause());
 }
 
 class NodeRedis {

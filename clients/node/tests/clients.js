@@ -29,7 +29,7 @@ const end = (client) => Promise.resolve(client.destroy ? client.destroy() : clie
 
 const nodeRedis = (name, resp) => ({
   async connect(port) {
-    const client = require(name).createClient({ RESP: resp, socket: { port, reconnectStrategy: 20 } });
+    const client = require(name).createClient({ RESP: resp, socket: { host: "127.0.0.1", port, reconnectStrategy: 20 } });
     client.on("error", () => {});
     await client.connect();
     return { client, close: () => end(client), ask: (...words) => client.sendCommand(words.map(String)) };

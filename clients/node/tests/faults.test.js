@@ -37,6 +37,23 @@ for (const name of Object.keys(CLIENTS)) {
       proxy.close();
     });
 
+    it("a connection that breaks is followed by another", async () => {
+      new Mutex(client, "market");
+      for (let times = 0; times < 20; times++) {
+        proxy.cutAll();
+        const asked = (async () => {
+          for (;;) {
+            try {
+              return await connection.ask("PING");
+            } catch {
+              await sleep(5);
+            }
+          }
+        })();
+        assert.equal(await Promise.race([asked, sleep(10_000, "no reply", { ref: false })]), "PONG");
+      }
+    });
+
     it("several keys that were released are not taken for lost", async () => {
       const hold = await new Mutex(client, ["one", "two"], FOR_LONG).acquire();
       proxy.loseReplyTo("LOCK.MRELEASE", 2);
