@@ -130,10 +130,8 @@ impl<'a> ServerKeys<'a> {
 
     #[inline]
     fn leave_notes(&mut self) {
-        for Name { db, key, .. } in std::mem::take(&mut self.again) {
-            let key: Box<[u8]> = Box::from(&*key);
-            let look = move |module: &Module, now| module.look_again(db, &key, now);
-            inbox::leave("a key's event", Box::new(look));
+        if !self.again.is_empty() {
+            leave_notes(std::mem::take(&mut self.again));
         }
     }
 
@@ -175,7 +173,9 @@ impl<'a> ServerKeys<'a> {
     /// A hold has been written over what had expired, so the key need not be looked at again.
     #[inline]
     fn note_held_anew(&mut self, name: NameRef<'_>) {
-        self.again.retain(|again| again.borrow() != name);
+        if !self.again.is_empty() {
+            self.again.retain(|again| again.borrow() != name);
+        }
     }
 
     #[inline]
@@ -592,6 +592,15 @@ impl Keyspace for ServerKeys<'_> {
             && (!self.module.cluster.is_on()
                 || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
+    }
+}
+
+#[cold]
+fn leave_notes(names: Vec<Name>) {
+    for Name { db, key, .. } in names {
+        let key: Box<[u8]> = Box::from(&*key);
+        let look = move |module: &Module, now| module.look_again(db, &key, now);
+        inbox::leave("a key's event", Box::new(look));
     }
 }
 
