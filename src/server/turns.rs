@@ -120,10 +120,11 @@ impl Module {
         }
     }
 
-    /// Is anything to be done, or was it?
+    /// Does a client wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        self.timer.is_set() || self.read(|locks| locks.next_due().is_some()).unwrap_or(true)
+        let has_work = |locks: &Locks| !locks.is_idle() || locks.holds().are_missing_keys();
+        self.timer.is_set() || self.read(has_work).unwrap_or(true)
     }
 
     pub fn wake(&self, now: Now) {

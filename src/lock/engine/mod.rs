@@ -2,6 +2,7 @@
 
 pub mod acquire;
 pub mod breaking;
+pub mod check;
 pub mod claim;
 pub mod events;
 mod fair;
@@ -20,5 +21,6 @@ pub mod replicas;
 pub mod reply;
 pub mod report;
 pub mod settle;
+pub mod take_back;
 pub mod tick;
 pub mod wait;

@@ -50,7 +50,7 @@ pub struct Lost {
 impl Lost {
     #[inline]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
-        // As with each grant of a free lock.
+        // So it is with each grant of a free lock.
         if formers.is_empty() {
             return Vec::new();
         }
