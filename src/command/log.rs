@@ -38,7 +38,7 @@ impl Command for Log {
         let word = call.words.next();
         if word.is_some_and(|word| word.eq_ignore_ascii_case(b"RESET")) {
             call.words.end()?;
-            call.locks.reset_log();
+            call.locks.log.reset();
             return Ok(Outcome::Reply(Reply::Ok));
         }
         let most = match word {

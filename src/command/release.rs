@@ -19,8 +19,8 @@ impl Command for Release {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let owner = call.words.owner()?;
-        let released = call.locks.releases(&mut call.turn, owner).one(name)?;
-        Ok(Outcome::Reply(Reply::yes_or_no(released)))
+        let released = call.locks.release(&mut call.turn, &[name], owner)?;
+        Ok(Outcome::Reply(Reply::number(released)))
     }
 }
 
@@ -41,7 +41,7 @@ impl Command for Mrelease {
         let names = lock_names(call, false)?;
         let owner = call.words.owner()?;
         call.words.end()?;
-        let released = call.locks.releases(&mut call.turn, owner).all(&names)?;
+        let released = call.locks.release(&mut call.turn, &names, owner)?;
         Ok(Outcome::Reply(Reply::number(released)))
     }
 }

@@ -120,11 +120,10 @@ impl Module {
         }
     }
 
-    /// Does a client wait, or is anything to be done?
+    /// Is anything to be done, or was it?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        let has_work = |locks: &Locks| !locks.is_idle() || locks.holds().are_missing_keys();
-        self.timer.is_set() || self.read(has_work).unwrap_or(true)
+        self.timer.is_set() || self.read(|locks| locks.next_due().is_some()).unwrap_or(true)
     }
 
     pub fn wake(&self, now: Now) {

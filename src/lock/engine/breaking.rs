@@ -1,7 +1,6 @@
 //! `LOCK.BREAK`: an operator ends the holds of a lock.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::records::Records;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -17,33 +16,25 @@ impl Locks {
         force: bool,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        let look = self.settling(turn, name).look();
-        let broken = self.records(turn, name).break_holds(look.lock, force)?;
-        if broken > 0 {
-            self.settle_queue(turn, name);
-        }
-        Ok(broken)
-    }
-}
-
-impl Records<'_, '_> {
-    fn break_holds(&mut self, lock: LockState, force: bool) -> Result<usize, NotALock> {
+        let lock = self.settling(turn, name).look().lock;
         let Some(hold) = lock.hold() else {
             return if lock == LockState::NoLock { Err(NotALock) } else { Ok(0) };
         };
         if lock == (LockState::Exclusive { deadline: None }) && !force {
-            let alone = self.holds.held(self.name).and_then(|held| held.alone());
+            let alone = self.holds.held(name).and_then(|held| held.alone());
             if alone.is_none_or(|alone| alone.entry.fence().is_none()) {
                 return Ok(0);
             }
         }
+        let mut records = self.records(turn, name);
         if hold == Hold::Shared {
-            self.make_room();
+            records.make_room();
         }
-        self.turn.keys.announce(self.name, LockEvent::Broken);
-        self.lose_broken(hold, lock.holders());
+        records.turn.keys.announce(name, LockEvent::Broken);
+        records.lose_broken(hold, lock.holders());
         // All of its owners' holds are forgotten already.
-        self.turn.keys.remove(self.name);
+        records.turn.keys.remove(name);
+        self.settle_queue(turn, name);
         Ok(lock.holders())
     }
 }

@@ -26,15 +26,15 @@ impl Locks {
             && let Some((end, ticket)) = self.waiting.waits.next_claim()
             && end < turn.now.ms()
         {
-            if !turn.keys.is_writable() {
+            let is_writable = turn.keys.is_writable();
+            if is_writable {
+                turn.budget.draw(GRANT);
+                self.end_overdue_claim(turn, ticket);
+            } else {
                 // What refuses our writes may keep the owner from asking too, and be over before the claim is ended.
                 self.waiting.note_if_kept_back(turn, ticket);
-                self.put_off = Some(turn.now.plus(PAUSE));
-                break;
             }
-            turn.budget.draw(GRANT);
-            self.end_overdue_claim(turn, ticket);
-            if turn.keys.refuses_all() {
+            if !is_writable || turn.keys.refuses_all() {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }
         }
@@ -55,8 +55,7 @@ impl Locks {
         self.outcomes().lose_grant(ticket);
         // The holds that it still has must not keep the place itself, or others, waiting.
         for (name, hold) in held {
-            turn.keys.announce(name, LockEvent::Released);
-            let ended = self.records(turn, name).remove_hold(&owner, hold);
+            let ended = self.records(turn, name).end_hold(&owner, hold, LockEvent::Released);
             let counted = ended.is_some_and(|ended| ended.is_counted());
             count(&mut self.counts.undelivered, counted);
         }
@@ -90,8 +89,7 @@ impl Locks {
             self.records(turn, name.borrow()).lose_unclaimed(&owner, ticket);
         }
         for (name, hold) in held {
-            turn.keys.announce(name, LockEvent::Expired);
-            self.records(turn, name).remove_hold(&owner, hold);
+            self.records(turn, name).end_hold(&owner, hold, LockEvent::Expired);
             self.settle_queue(turn, name);
         }
         self.outcomes().lose_grant(ticket);

@@ -6,7 +6,10 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Journal;
+use crate::lock::holds::Lost;
 use crate::lock::log::entry::Reason;
+use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::end::Ending;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Ahead, Db, Limits, Name, NameRef, Now, Slot, Slots};
@@ -33,14 +36,9 @@ impl Locks {
     /// This key was removed, whether or not another one has taken its place: its holds are lost, for this reason,
     /// unless an expiry came too early. The queue is settled in the next [`tick`](Self::tick).
     pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
-        let has_expired = why == Reason::Expired;
-        let outlasts_it = has_expired && self.holds.outlasts_expiry(name.borrow(), now);
-        if !outlasts_it {
-            let lost = self.holds.ledger(name.db).take(name.borrow());
-            self.journal(name.borrow(), now).record_lost(why, &lost);
-            if !lost.is_empty() && has_expired {
-                self.outbox.expired.push_back(name.clone());
-            }
+        if why != Reason::Expired || !self.holds.outlasts_expiry(name.borrow(), now) {
+            let lost = self.holds.lose_all(name.borrow(), why);
+            self.record_reported(name.borrow(), &lost, now);
         }
         self.waiting.queues.note(name);
     }
@@ -106,8 +104,16 @@ impl Locks {
     /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
     pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let lost = self.holds.end_by_wall(name, now);
-        if self.journal(name, now).record_found(lost) {
-            self.outbox.expired.push_back(name.keep());
+        self.record_reported(name, &lost, now);
+    }
+
+    /// Logs and counts holds that have ended outside of commands and ticks. That some have expired is announced later.
+    fn record_reported(&mut self, name: NameRef<'_>, lost: &[Lost], now: Now) {
+        let Self { waiting, counts, log, outbox, .. } = self;
+        let Waiting { waits, pending, queues, classes, .. } = waiting;
+        let mut journal = Journal { name, now, waits, pending, queues, counts, classes, log };
+        if journal.record_lost(lost) {
+            outbox.expired.push_back(name.keep());
         }
     }
 }

@@ -54,7 +54,7 @@ impl Records<'_, '_> {
     ) -> Option<Ticket> {
         let own = part.own.map(|(hold, _)| hold);
         let mut before = own.and_then(|hold| self.holds.entry(self.name, terms.owner, hold));
-        let claim = before.and_then(|entry| claim_of(self.waits, &entry));
+        let claim = before.and_then(|entry| claim_of(self.journal.waits, &entry));
         // A share that is upgraded may stand beside shares that have expired.
         if part.is_upgrade() || terms.mode.hold() == Hold::Shared {
             let lost = self.holds.make_room_for_a_grant(self.turn, self.name);
@@ -85,13 +85,15 @@ impl Records<'_, '_> {
             if end.by_our_clock().is_some() {
                 entry.end = end;
             }
-            if terms.spare == 0 && !entry.delivery.is_told() || !may_be_known(self.waits, &entry) {
+            if terms.spare == 0 && !entry.delivery.is_told()
+                || !may_be_known(self.journal.waits, &entry)
+            {
                 entry.delivery = news;
             }
             entry.tie_to(terms.client, terms.session);
             return ledger.set(name, terms.owner, entry);
         }
-        let is_known = before.is_none_or(|share| may_be_known(self.waits, &share));
+        let is_known = before.is_none_or(|share| may_be_known(self.journal.waits, &share));
         // An upgrade is not counted again: it is counted if its share was.
         let is_counted = part.is_new() || before.is_some_and(|share| share.is_counted());
         let entry = Entry {
@@ -110,10 +112,11 @@ impl Records<'_, '_> {
         if part.is_new() {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(Lost::all(others, Reason::Expired));
-            count(&mut self.counts.acquired, 1);
-            self.classes.count_grant(name.key);
+            count(&mut self.journal.counts.acquired, 1);
+            self.journal.classes.count_grant(name.key);
         } else if goes_on {
-            return self.journal().record_lost(Reason::Overwritten, &others);
+            self.journal.record_lost(&Lost::all(others, Reason::Overwritten));
+            return;
         }
         self.turn.keys.announce(name, LockEvent::Acquired);
     }
@@ -131,8 +134,8 @@ impl Records<'_, '_> {
         let (turn, name) = (&mut *self.turn, self.name);
         let owner = terms.owner;
         // One that its owner does not know of is as new.
-        let is_known =
-            part.own.is_some() && before.is_none_or(|entry| may_be_known(self.waits, &entry));
+        let is_known = part.own.is_some()
+            && before.is_none_or(|entry| may_be_known(self.journal.waits, &entry));
         let spare = if is_known { 0 } else { terms.spare };
         let wanted = turn.now.plus(terms.ttl.saturating_add(spare)).min(LAST_MS);
         let kept = part.own.filter(|_| !claimed).and_then(|(_, until)| until);

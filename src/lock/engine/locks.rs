@@ -24,7 +24,7 @@ pub struct Locks {
     /// What searches for deadlocks may cost, all together.
     pub(in crate::lock) searches: Steps,
     pub(in crate::lock) counts: Counts,
-    pub(in crate::lock) log: LossLog,
+    pub log: LossLog,
     pub outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
@@ -93,9 +93,14 @@ impl Locks {
 
     /// How much is remembered. The time that this takes does not depend on the number of locks.
     pub fn remembered(&self) -> Remembered {
+        let Offers { returns, closed, unconfirmed, replied } = &self.offers;
         let tasks = [
-            self.offers.len(),
-            self.outbox.len(),
+            returns.len(),
+            closed.len(),
+            unconfirmed.len(),
+            replied.len(),
+            self.outbox.to_reply.len(),
+            self.outbox.expired.len(),
             self.holds.discarded.len(),
             self.holds.count(None, |ledger| ledger.left.is_some().into()),
         ];

@@ -47,12 +47,12 @@ pub(super) fn may_be_known(waits: &Waits, entry: &Entry) -> bool {
 }
 
 impl Journal<'_> {
-    /// Logs and counts these lost holds, which have been forgotten.
-    pub(super) fn record_lost(&mut self, reason: Reason, lost: &[Former]) {
+    /// Logs and counts these lost holds, which have been forgotten. Returns whether any has expired.
+    pub(super) fn record_lost(&mut self, lost: &[Lost]) -> bool {
         let now = self.now.ms();
-        for former in lost {
+        for Lost { former, reason } in lost {
             self.pending.look_at(former.entry.delivery.offered_to());
-            let reason = self.why_over(reason, former);
+            let reason = self.why_over(*reason, former);
             let counter = match reason {
                 Reason::Expired => Some(&mut self.counts.expired),
                 Reason::Unclaimed => Some(&mut self.counts.unclaimed),
@@ -75,16 +75,7 @@ impl Journal<'_> {
                 self.log_loss(reason, former, 1);
             }
         }
-    }
-
-    /// Logs and counts these holds, which were found to have ended. Returns whether any has expired.
-    #[cold]
-    pub(super) fn record_found(&mut self, lost: Vec<Lost>) -> bool {
-        let any_expired = lost.iter().any(|lost| lost.reason == Reason::Expired);
-        for Lost { former, reason } in lost {
-            self.record_lost(reason, &[former]);
-        }
-        any_expired
+        lost.iter().any(|lost| lost.reason == Reason::Expired)
     }
 
     /// Returns the reason that is logged: a hold whose key has gone may have expired before, and one that has
@@ -125,8 +116,9 @@ impl Journal<'_> {
 impl Records<'_, '_> {
     /// Logs and counts this lost hold, which the ledger remembers still, and will forget when its key goes.
     fn record_kept(&mut self, reason: Reason, former: Former) {
-        self.journal().record_lost(reason, std::slice::from_ref(&former));
-        let Former { owner, entry, .. } = former;
+        let lost = Lost { former, reason };
+        self.journal.record_lost(std::slice::from_ref(&lost));
+        let Former { owner, entry, .. } = lost.former;
         let entry = Entry { tally: Tally::Lost, ..entry };
         self.holds.ledger(self.name.db).set(self.name, &owner, entry);
     }
@@ -139,18 +131,18 @@ impl Records<'_, '_> {
         for (owner, until) in self.holds.holders(self.turn, self.name, most) {
             self.remember_foreign(&owner, (hold, until));
         }
-        let lost = self.holds.ledger(self.name.db).take(self.name);
-        self.journal().record_lost(Reason::Broken, &lost);
+        let lost = self.holds.lose_all(self.name, Reason::Broken);
+        self.journal.record_lost(&lost);
         let others = held.saturating_sub(lost.len());
         if let Some(one) = lost.first().filter(|_| others > 0) {
-            self.journal().log_loss(Reason::Broken, one, others);
+            self.journal.log_loss(Reason::Broken, &one.former, others);
         }
     }
 
     /// Logs and counts these holds, which were found to have ended, and announces it if any has expired.
     #[inline]
     pub(super) fn record_ended(&mut self, lost: Vec<Lost>) {
-        if !lost.is_empty() && self.journal().record_found(lost) {
+        if !lost.is_empty() && self.journal.record_lost(&lost) {
             self.turn.keys.announce(self.name, LockEvent::Expired);
         }
     }
@@ -170,7 +162,7 @@ impl Records<'_, '_> {
     pub(super) fn record_comeback(&mut self, owner: &[u8], with: LateUse) -> bool {
         let remembered = self.holds.former(self.name, owner);
         let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
-        if self.log.is_off() {
+        if self.journal.log.is_off() {
             return is_remembered;
         }
         // A share that another client has taken out must not count as expired when the key expires.
@@ -180,7 +172,7 @@ impl Records<'_, '_> {
             let reason = if has_run_out { Reason::Expired } else { Reason::Overwritten };
             self.record_kept(reason, former);
         }
-        let logged = self.log.note_comeback(self.name, owner, with, self.turn.now);
+        let logged = self.journal.log.note_comeback(self.name, owner, with, self.turn.now);
         logged.map_or(is_remembered, |reason| {
             !matches!(reason, Reason::Unclaimed | Reason::Undelivered | Reason::Unacknowledged)
         })
@@ -191,10 +183,5 @@ impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
         self.log.add_flush(db, self.holds.count(db, |ledger| ledger.sum.holds), now);
-    }
-
-    /// `LOCK.LOG RESET`: empties the log.
-    pub fn reset_log(&mut self) {
-        self.log.reset();
     }
 }

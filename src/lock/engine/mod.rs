@@ -2,7 +2,6 @@
 
 pub mod acquire;
 pub mod breaking;
-pub mod check;
 pub mod claim;
 pub mod events;
 mod fair;
@@ -21,6 +20,5 @@ pub mod replicas;
 pub mod reply;
 pub mod report;
 pub mod settle;
-pub mod take_back;
 pub mod tick;
 pub mod wait;

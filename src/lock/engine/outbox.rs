@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::lock::room::keep_room;
 use crate::lock::words::{Name, Ticket};
 
 /// Replies and events that have not been fetched yet.
@@ -24,14 +23,8 @@ impl Outbox {
     /// Gives back the list of those that were replied to, so that its memory is used again.
     pub fn give_back(&mut self, mut replied: Vec<Ticket>) {
         replied.clear();
-        keep_room(&mut self.to_reply, replied);
-    }
-
-    pub fn len(&self) -> usize {
-        self.to_reply.len().saturating_add(self.expired.len())
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        if self.to_reply.capacity() == 0 && replied.capacity() <= 64 {
+            self.to_reply = replied;
+        }
     }
 }

@@ -6,10 +6,9 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::outbox::Outbox;
-use crate::lock::engine::take_back::Return;
 use crate::lock::fence::FencingClock;
-use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Delivery;
+use crate::lock::holds::{Holds, LockAndOwner};
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
@@ -30,7 +29,7 @@ pub struct Outcomes<'l> {
 #[derive(Debug, Default)]
 pub struct Offers {
     /// Holds that may have to be given back, by when to look at each.
-    pub returns: BTreeSet<(Ms, Return)>,
+    pub returns: BTreeSet<(Ms, LockAndOwner)>,
     /// Clients whose connections have closed, and whose tied holds have still to be ended.
     pub closed: BTreeSet<u64>,
     /// Waiters that have ended as if their grants had been delivered, until it is known whether their connections
@@ -41,9 +40,16 @@ pub struct Offers {
 }
 
 impl Offers {
-    pub fn len(&self) -> usize {
-        let lens = [self.closed.len(), self.unconfirmed.len(), self.replied.len()];
-        lens.into_iter().fold(self.returns.len(), usize::saturating_add)
+    /// A waiter or place that was granted its locks has ended, and its owner has heard of that or not. Holds that the
+    /// owner does not know of are given back.
+    pub fn end(&mut self, holds: &mut Holds, ticket: Ticket, waiter: &Waiter, heard: bool) {
+        let delivery = Delivery::at_the_end(heard, waiter.waits_for_replicas());
+        for name in &*waiter.names {
+            let ledger = holds.ledger(name.db);
+            if ledger.offer_ended(name.borrow(), &waiter.owner, ticket, delivery) {
+                self.returns.insert((0, (name.clone(), Rc::clone(&waiter.owner))));
+            }
+        }
     }
 }
 
@@ -177,23 +183,7 @@ impl Outcomes<'_> {
     pub fn end_offer(&mut self, ticket: Ticket, claimed: bool) {
         let waiter = self.waiting.waits.get(ticket).filter(|waiter| waiter.state.is_grant());
         if let Some(waiter) = waiter {
-            let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-            self.offer_ended(
-                ticket,
-                (&names, &owner),
-                Delivery::at_the_end(claimed, waiter.waits_for_replicas()),
-            );
-        }
-    }
-
-    /// Enough replicas have acknowledged what this request was granted: its client gets its token.
-    pub fn confirm_pending(&mut self, ticket: Ticket) {
-        self.waiting.pending.remove(ticket);
-        if let Some(waiter) = self.waiting.waits.get(ticket)
-            && let State::Pending(fence) = waiter.state
-        {
-            self.outbox.to_reply.extend(waiter.client_handle());
-            self.waiting.decide(ticket, State::Granted(fence));
+            self.offers.end(self.holds, ticket, waiter, claimed);
         }
     }
 
@@ -212,19 +202,6 @@ impl Outcomes<'_> {
         }
     }
 
-    /// Notes that a waiter or place that was granted these holds has ended. Those that its owner does not know of are
-    /// given back.
-    pub fn offer_ended(&mut self, ticket: Ticket, of: (&[Name], &Rc<[u8]>), becomes: Delivery) {
-        let (names, owner) = of;
-        for name in names {
-            let ledger = self.holds.ledger(name.db);
-            if ledger.offer_ended(name.borrow(), owner, ticket, becomes) {
-                let (name, owner) = (name.clone(), Rc::clone(owner));
-                self.offers.returns.insert((0, Return { name, owner }));
-            }
-        }
-    }
-
     /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
     pub fn end_closed(&mut self, most: usize) {
         let mut left = most;
@@ -237,8 +214,7 @@ impl Outcomes<'_> {
                 continue;
             }
             let (seen_to, ended) = self.holds.close(client, left);
-            let ended = ended.into_iter().map(|(name, owner)| (0, Return { name, owner }));
-            self.offers.returns.extend(ended);
+            self.offers.returns.extend(ended.into_iter().map(|hold| (0, hold)));
             if seen_to == 0 {
                 self.offers.closed.pop_first();
             }

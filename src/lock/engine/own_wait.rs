@@ -62,13 +62,15 @@ impl Acquire<'_, '_> {
         if let Some(undelivered) = self.undelivered(parts) {
             return Err(undelivered);
         }
-        let waits = &self.locks.waiting.waits;
-        let waiter = self.own.and_then(|own| waits.get(own));
-        if let Some(waiter) = waiter.filter(|waiter| !waiter.is_for(self.names)) {
-            return Err(Refusal::OneWait(Rc::clone(&waiter.names)));
-        }
-        if let Some(own) = self.own.filter(|&own| waits.is_for(own, self.names, self.request)) {
-            return self.take_over(own);
+        if let Some(own) = self.own
+            && let Some(waiter) = self.locks.waiting.waits.get(own)
+        {
+            if !waiter.is_for(self.names) {
+                return Err(Refusal::OneWait(Rc::clone(&waiter.names)));
+            }
+            if waiter.mode == self.request.terms.mode {
+                return self.take_over(own);
+            }
         }
         let ticket = self.enroll(parts)?;
         if let Some(own) = self.own {
@@ -111,16 +113,16 @@ impl Acquire<'_, '_> {
         if asks_for_place && self.locks.waiting.waits.is_place(own) {
             return Ok(self.locks.waiting.waits_by(own, own));
         }
-        let replaced = self.locks.waiting.waits.replace_client(own);
-        self.locks.outbox.to_reply.extend(replaced);
         let handle = self.take_over_as_it_is(own);
         Ok(self.locks.waiting.waits_by(own, handle))
     }
 
-    /// The same of a wait that does not sleep. Returns the handle of the client that is to be blocked, if one is.
-    fn take_over_as_it_is(&mut self, own: Ticket) -> Ticket {
-        let tell = self.tell();
-        self.locks.waiting.waits.take_over(own, self.request, tell)
+    /// The same of a wait that does not sleep: its client, if it has one, waits no more. Returns the handle of the client
+    /// that is to be blocked, if one is.
+    pub(super) fn take_over_as_it_is(&mut self, own: Ticket) -> Ticket {
+        let (tell, Locks { waiting, outbox, .. }) = (self.tell(), &mut *self.locks);
+        outbox.to_reply.extend(waiting.waits.replace_client(own));
+        waiting.waits.take_over(own, self.request, tell)
     }
 
     /// Until when the request waits, if not indefinitely; and what makes it a place, if it is one.

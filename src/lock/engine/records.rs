@@ -3,33 +3,22 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::{Journal, claim_of, is_pending};
 use crate::lock::fence::FencingClock;
-use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::{Delivery, Entry, Tally};
+use crate::lock::holds::{Holds, Lost};
 use crate::lock::limits::Limits;
-use crate::lock::log::LossLog;
 use crate::lock::log::entry::Reason;
-use crate::lock::stats::Counts;
-use crate::lock::stats::classes::Classes;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::pending::PendingGrants;
-use crate::lock::waiting::queues::Queues;
-use crate::lock::waiting::waits::Waits;
-use crate::lock::words::{Hold, Ms, NameRef, Now, Ticket};
+use crate::lock::words::{Hold, Ms, NameRef, Ticket};
 
 /// The holds of one lock, and what is counted and logged of them. Requests that wait are only read.
 pub struct Records<'l, 'k> {
     pub(super) turn: &'l mut Turn<'k>,
     pub(super) name: NameRef<'l>,
     pub(super) holds: &'l mut Holds,
-    pub(super) waits: &'l Waits,
-    pub(super) pending: &'l mut PendingGrants,
-    queues: &'l Queues,
     pub(super) clock: &'l FencingClock,
     pub(super) limits: &'l Limits,
-    pub(super) counts: &'l mut Counts,
-    pub(super) classes: &'l mut Classes,
-    pub(super) log: &'l mut LossLog,
+    pub(super) journal: Journal<'l>,
 }
 
 impl Locks {
@@ -41,14 +30,9 @@ impl Locks {
     ) -> Records<'l, 'k> {
         let Self { holds, waiting, clock, limits, counts, log, .. } = self;
         let Waiting { waits, pending, queues, classes, .. } = waiting;
-        Records { turn, name, holds, waits, pending, queues, clock, limits, counts, classes, log }
-    }
-
-    /// What is counted and logged of a lock outside of commands and ticks.
-    pub(super) fn journal<'l>(&'l mut self, name: NameRef<'l>, now: Now) -> Journal<'l> {
-        let Self { waiting, counts, log, .. } = self;
-        let Waiting { waits, pending, queues, classes, .. } = waiting;
-        Journal { name, now, waits, pending, queues, counts, classes, log }
+        let now = turn.now;
+        let journal = Journal { name, now, waits, pending, queues, counts, classes, log };
+        Records { turn, name, holds, clock, limits, journal }
     }
 
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
@@ -63,12 +47,6 @@ impl Locks {
 }
 
 impl Records<'_, '_> {
-    pub(super) fn journal(&mut self) -> Journal<'_> {
-        let Self { name, waits, pending, queues, counts, classes, log, .. } = self;
-        let (name, now) = (*name, self.turn.now);
-        Journal { name, now, waits, pending, queues, counts, classes, log }
-    }
-
     /// Removes from the key what is over, before a share in it is written; see [`Holds::make_room`].
     pub(super) fn make_room(&mut self) {
         let lost = self.holds.make_room(self.turn, self.name);
@@ -90,13 +68,14 @@ impl Records<'_, '_> {
     /// Does this owner not have its hold yet, because replicas have to acknowledge it?
     pub(super) fn is_pending(&self, owner: &[u8], hold: Hold) -> bool {
         let entry = self.holds.entry(self.name, owner, hold);
-        entry.is_some_and(|entry| is_pending(self.waits, &entry))
+        entry.is_some_and(|entry| is_pending(self.journal.waits, &entry))
     }
 
     /// The place that the hold of this owner is offered to, which holds the lock so.
     pub(super) fn claim_at(&self, owner: &[u8], hold: Hold) -> Option<Ticket> {
-        let entry = self.waits.has_places().then(|| self.holds.entry(self.name, owner, hold));
-        claim_of(self.waits, &entry.flatten()?)
+        let entry =
+            self.journal.waits.has_places().then(|| self.holds.entry(self.name, owner, hold));
+        claim_of(self.journal.waits, &entry.flatten()?)
     }
 
     /// Remembers that this owner gets to know that it holds the lock. A hold that another client has written
@@ -104,9 +83,9 @@ impl Records<'_, '_> {
     pub(super) fn mark_told(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>)) -> bool {
         match self.holds.entry(self.name, owner, hold) {
             Some(entry) if entry.delivery.is_told() => {}
-            Some(entry) if is_pending(self.waits, &entry) => return false,
+            Some(entry) if is_pending(self.journal.waits, &entry) => return false,
             // The grant of a place is claimed only by a command that returns its token.
-            Some(entry) if claim_of(self.waits, &entry).is_some() => {}
+            Some(entry) if claim_of(self.journal.waits, &entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery = Delivery::Told;
                 self.holds.ledger(self.name.db).set(self.name, owner, entry);
@@ -125,6 +104,6 @@ impl Records<'_, '_> {
         let slot = self.clock.slot(self.name.key);
         let entry = Entry::foreign(until, slot, Tally::Uncounted, self.turn.now);
         let others = self.holds.ledger(self.name.db).put(self.name, owner, hold, entry);
-        self.journal().record_lost(Reason::Overwritten, &others);
+        self.journal.record_lost(&Lost::all(others, Reason::Overwritten));
     }
 }

@@ -1,10 +1,11 @@
-//! Renewing: holds get a new end.
+//! What owners do with their holds: renewing gives them a new end, checking and guarding ask whether they last.
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
+use crate::lock::engine::report::{Left, left_until};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::LateUse;
-use crate::lock::stats::count;
+use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock};
 
@@ -70,9 +71,42 @@ impl Locks {
         }
         Ok(true)
     }
+
+    /// `LOCK.GUARD`: returns whether this owner holds the lock, so that a command may be run, and counts that.
+    pub fn guard(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        self.meet(turn, name);
+        self.settle_queue(turn, name);
+        let is_told = self.records(turn, name).tell(owner, LateUse::Guard)?.is_some();
+        let Counts { guarded, guard_refused, .. } = &mut self.counts;
+        count(if is_told { guarded } else { guard_refused }, 1);
+        Ok(is_told)
+    }
 }
 
 impl Records<'_, '_> {
+    /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
+    pub fn check(&mut self, owner: &[u8]) -> Result<Option<Left>, NotALock> {
+        let told = self.tell(owner, LateUse::Check)?;
+        let known = self.journal.pending.known_end(self.name, owner);
+        Ok(told.map(|end| left_until(known.or(end), self.turn.now)))
+    }
+
+    /// Returns when this owner's hold ends, if it has one, and remembers that it knows of it; or logs that it has come
+    /// back for one that it no longer has.
+    fn tell(&mut self, owner: &[u8], with: LateUse) -> Result<Option<Option<Ms>>, NotALock> {
+        let held = self.holds.hold_of(self.turn, self.name, owner)?;
+        if held.is_none() {
+            self.record_comeback(owner, with);
+        }
+        let told = held.filter(|&held| self.mark_told(owner, held));
+        Ok(told.map(|(_, end)| end))
+    }
+
     /// Lets this owner's hold end at this time.
     fn renew(&mut self, owner: &[u8], (hold, until): (Hold, Option<Ms>), deadline: Ms) {
         self.mark_told(owner, (hold, until));

@@ -20,6 +20,7 @@ use crate::lock::engine::acquire::Acquire;
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::may_be_known;
+use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::Delivery;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::Reason;
@@ -124,12 +125,18 @@ impl<'l> Acquire<'l, '_> {
         if !self.locks.move_ends(self.turn, names, owner, ttl)? {
             return Ok(Acquired::Busy);
         }
-        let tell = self.tell();
-        let (Locks { waiting, limits, .. }, now) = (&mut *self.locks, self.turn.now);
-        let ticket = waiting.enlist(self.request, names, tell, now);
-        waiting.pending.insert(ticket, self.request.replicas, now, limits.replica_timeout);
+        let ticket = self.enlist();
+        let Locks { waiting, limits, .. } = &mut *self.locks;
+        let (replicas, timeout) = (self.request.replicas, limits.replica_timeout);
+        waiting.pending.insert(ticket, replicas, self.turn.now, timeout);
         self.note_moved(ticket, known);
         Ok(Acquired::Waiting(ticket))
+    }
+
+    /// Lists the request, whose client is blocked until replicas have acknowledged what it gets.
+    fn enlist(&mut self) -> Ticket {
+        let tell = self.tell();
+        self.locks.waiting.enlist(self.request, self.names, tell, self.turn.now)
     }
 
     /// The holds that the owner knows of, with the ends that it knows.
@@ -170,20 +177,16 @@ impl<'l> Acquire<'l, '_> {
         parts: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,
         joins: Option<Ticket>,
     ) -> Acquired {
-        let (tell, known) = (self.tell(), self.known_ends());
-        let (turn, request) = (&mut *self.turn, self.request);
-        let Locks { waiting, outbox, limits, .. } = &mut *self.locks;
-        let spare = limits.replica_timeout;
+        let known = self.known_ends();
         let (ticket, handle) = match joins {
             None => {
-                let ticket = waiting.enlist(request, self.names, tell, turn.now);
+                let ticket = self.enlist();
                 (ticket, ticket)
             }
-            Some(ticket) => {
-                outbox.to_reply.extend(waiting.waits.replace_client(ticket));
-                (ticket, waiting.waits.take_over(ticket, request, tell))
-            }
+            Some(ticket) => (ticket, self.take_over_as_it_is(ticket)),
         };
+        let (turn, request) = (&mut *self.turn, self.request);
+        let spare = self.locks.limits.replica_timeout;
         let terms = Terms { spare, ..request.terms };
         let fence = self.locks.take(turn, parts, &terms, Delivery::by(ticket));
         self.locks.waiting.decide(ticket, State::Pending(fence));
@@ -231,7 +234,7 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let (is_place, until) = (waiter.place().is_some(), turn.now.plus(waiter.ttl));
+        let (handle, until) = (waiter.client_handle(), turn.now.plus(waiter.ttl));
         let offered = self.holds_pending(turn, ticket, (&names, &owner, fence));
         let (mut outcome, mut moved) = (State::Withdrawn, Vec::new());
         let is_retry = offered.as_ref().is_some_and(Vec::is_empty);
@@ -242,7 +245,9 @@ impl Locks {
                 count(&mut self.counts.replicated, 1);
                 self.counts.replica_waits.add(waited);
                 self.waiting.pending.tell_moves(ticket);
-                self.outcomes().confirm_pending(ticket);
+                self.waiting.pending.remove(ticket);
+                self.waiting.decide(ticket, State::Granted(fence));
+                self.outbox.to_reply.extend(handle);
                 for (name, hold, end) in offered {
                     // Without that it lasts for longer than it has to.
                     if turn.keys.is_writable() && self.records(turn, name).may_write() {
@@ -258,7 +263,7 @@ impl Locks {
             count(&mut self.counts.replicas_refused, 1);
             (outcome, moved) = (State::NoReplicas(replicas), self.waiting.pending.moved_by(ticket));
         }
-        match is_place && !is_retry {
+        match handle.is_none() && !is_retry {
             true => self.outcomes().lose_grant(ticket),
             false => self.outcomes().end_wait(ticket, outcome),
         }
@@ -311,9 +316,10 @@ impl Locks {
         if known >= turn.now.ms() {
             self.records(turn, name).move_end(owner, hold, known);
         } else if let Some(former) = former {
-            self.records(turn, name).journal().record_lost(Reason::Expired, &[former]);
-            turn.keys.announce(name, LockEvent::Expired);
-            self.records(turn, name).remove_hold(owner, hold);
+            self.records(turn, name)
+                .journal
+                .record_lost(&[Lost { former, reason: Reason::Expired }]);
+            self.records(turn, name).end_hold(owner, hold, LockEvent::Expired);
         }
         self.settle_queue(turn, name);
     }

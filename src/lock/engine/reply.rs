@@ -1,8 +1,7 @@
 //! The clients of waits: the reply to each, its end, and whether it has heard of its grant.
 
 use crate::lock::engine::outcomes::Outcomes;
-use crate::lock::holds::ledger::Delivery;
-use crate::lock::room::keep_room;
+use crate::lock::room::give_back_room;
 use crate::lock::stats::count;
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, WaitOutcome, Waiter};
 use crate::lock::words::Ticket;
@@ -85,20 +84,16 @@ impl<'l> Outcomes<'l> {
             return;
         };
         self.waiting.queues.settle_later(moved_up);
+        let is_replied = matches!(waiter.tell, Tell::Client { reply: Reply::Taken, .. });
+        let has_reply = is_replied && end.replies_stay && end.client_lives;
         match waiter.state {
-            State::Granted(_) => {
-                let is_heard = matches!(waiter.tell, Tell::Client { reply: Reply::Heard, .. });
-                let is_replied = !matches!(waiter.tell, Tell::Client { reply: Reply::Due, .. });
-                let has_reply = is_replied && end.replies_stay && end.client_lives;
-                let heard = is_heard || !end.cut_off || has_reply;
-                // The server may still close the connection in this turn of its loop, after the reply.
-                if heard && !is_heard {
-                    self.offers.unconfirmed.push((ticket, waiter));
-                } else {
-                    self.grant_ended(ticket, &waiter, heard, end.client_lives);
-                }
+            // The server may still close the connection in this turn of its loop, after the reply.
+            State::Granted(_) if !end.cut_off || has_reply => {
+                self.offers.unconfirmed.push((ticket, waiter));
             }
-            _ if was_pending => self.grant_ended(ticket, &waiter, false, end.client_lives),
+            _ if was_pending || waiter.is_granted() => {
+                self.grant_ended(ticket, &waiter, false, end.client_lives);
+            }
             // A client that is still connected, but got no reply of ours, may have been redirected to
             // another server.
             State::Waiting if end.client_lives => {
@@ -115,23 +110,26 @@ impl<'l> Outcomes<'l> {
     /// All of them at once, because in the next turn a connection may close after it has got its reply;
     /// there are no more of them than were granted in one turn.
     pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
-        let mut replied = std::mem::take(&mut self.offers.replied);
-        for ticket in replied.drain(..) {
-            self.waiting.waits.set_heard(ticket, &mut lives);
+        while let Some(ticket) = self.offers.replied.pop() {
+            let waiter = self.waiting.waits.get(ticket);
+            // Whatever becomes of the connection from now on, its grant is no offer any more.
+            if waiter.is_some_and(|waiter| waiter.is_granted() && lives(waiter.client))
+                && let Some((waiter, _)) = self.waiting.forget(ticket)
+            {
+                self.offers.end(self.holds, ticket, &waiter, true);
+            }
         }
-        keep_room(&mut self.offers.replied, replied);
-        let mut ended = std::mem::take(&mut self.offers.unconfirmed);
-        for (ticket, waiter) in ended.drain(..) {
+        give_back_room!(self.offers.replied);
+        while let Some((ticket, waiter)) = self.offers.unconfirmed.pop() {
             let lives = lives(waiter.client);
             self.grant_ended(ticket, &waiter, lives, lives);
         }
-        keep_room(&mut self.offers.unconfirmed, ended);
+        give_back_room!(self.offers.unconfirmed);
     }
 
     /// Ends the delivery of a waiter's grant, which is given back unless it was `heard`.
     fn grant_ended(&mut self, ticket: Ticket, waiter: &Waiter, heard: bool, client_lives: bool) {
-        let of = (&*waiter.names, &waiter.owner);
-        self.offer_ended(ticket, of, Delivery::at_the_end(heard, waiter.waits_for_replicas()));
+        self.offers.end(self.holds, ticket, waiter, heard);
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {
             self.closed(waiter.client);

@@ -140,8 +140,9 @@ impl Settling<'_, '_> {
         }
     }
 
-    /// Serves those that wait for this lock and hold it, which others have written. Returns what is left for the next
-    /// look, which finds them again: if the server refuses one of them on account of another lock, the next is tried.
+    /// Serves those that wait for this lock and hold it, which others have written: each is replied to with that, or over
+    /// if it asks for more, or waits for other locks too. Returns what is left for the next look, which finds them again:
+    /// if the server refuses one of them on account of another lock, the next is tried.
     fn serve_holders(&mut self) -> Served {
         let mut left = Served::Blocked;
         for ticket in self.waits_of_holders() {
@@ -149,7 +150,12 @@ impl Settling<'_, '_> {
                 left = Served::Done;
                 break;
             }
-            if self.serve_holder(ticket) == Served::Refused {
+            // The search begins with this lock: an upgrade is over, whatever else it waits for.
+            if let Some(waiter) = self.locks.waiting.waits.get(ticket) {
+                let here = waiter.names.iter().position(|one| one.borrow() == self.name);
+                self.locks.waiting.waits.shut_out_by(ticket, here.unwrap_or_default());
+            }
+            if self.serve(ticket, None) == Served::Refused {
                 left = Served::Refused;
             }
         }
@@ -157,17 +163,6 @@ impl Settling<'_, '_> {
             self.locks.waiting.queues.touch(self.name);
         }
         left
-    }
-
-    /// Serves the wait of an owner that holds this lock: it is replied to with that, or over if it asks for more, or
-    /// waits for other locks too.
-    fn serve_holder(&mut self, ticket: Ticket) -> Served {
-        // The search begins with this lock: an upgrade is over, whatever else it waits for.
-        if let Some(waiter) = self.locks.waiting.waits.get(ticket) {
-            let here = waiter.names.iter().position(|one| one.borrow() == self.name);
-            self.locks.waiting.waits.shut_out_by(ticket, here.unwrap_or_default());
-        }
-        self.serve(ticket, None)
     }
 
     /// Serves the first waiter of the queue of this lock, which has just been looked at.
@@ -219,23 +214,20 @@ impl Settling<'_, '_> {
     /// Grants a waiter all of its locks, if it may have them now. If it comes first for this one, which no owner holds
     /// alone, `here` is what was found of it.
     fn serve(&mut self, ticket: Ticket, here: Option<LockState>) -> Served {
-        let Some(waiter) = self.locks.waiting.waits.get(ticket) else {
+        let waiter = self.locks.waiting.waits.get(ticket);
+        let Some(waiter) = waiter.filter(|waiter| waiter.state == State::Waiting) else {
             return Served::Blocked;
         };
-        if waiter.state != State::Waiting {
-            return Served::Blocked;
-        }
         if let Some(outcome) = self.locks.waiting.outcome_if_over(ticket, self.turn.now) {
             self.conclude(ticket, outcome);
             return Served::Done;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let (places, limits) = (&self.locks.waiting.places, &self.locks.limits);
-        let replicas = waiter.replicas;
+        let (replicas, is_place) = (waiter.replicas, waiter.place().is_some());
         let terms = places.terms_of(waiter, &owner, limits, self.turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
-        let is_place = waiter.place().is_some();
         let (before, from) = names.split_at(last);
         let mut parts = Vec::with_capacity(names.len());
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
@@ -278,7 +270,7 @@ impl Settling<'_, '_> {
             return Served::Refused;
         }
         if !self.conclude_if_denied(ticket) {
-            self.grant(ticket, parts, &terms);
+            self.grant(ticket, parts, &terms, replicas);
         }
         Served::Done
     }
@@ -295,8 +287,9 @@ impl Settling<'_, '_> {
         true
     }
 
-    /// Grants a waiter all of its locks, counts that, and concludes the waiter.
-    fn grant(&mut self, ticket: Ticket, parts: Vec<Part<'_>>, terms: &Terms<'_>) {
+    /// Grants a waiter all of its locks, counts that, and concludes the waiter: as pending, if replicas have to acknowledge
+    /// it.
+    fn grant(&mut self, ticket: Ticket, parts: Vec<Part<'_>>, terms: &Terms<'_>, replicas: u8) {
         let cost = match terms.mode.hold() {
             Hold::Exclusive => GRANT,
             Hold::Shared => SHARED_GRANT,
@@ -312,9 +305,7 @@ impl Settling<'_, '_> {
             granted().for_each(|part| waiting.classes.count_wait(part.name.key, waited));
         }
         let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
-        if let Some(replicas) = self.locks.waiting.waits.get(ticket).map(|waiter| waiter.replicas)
-            && terms.spare > 0
-        {
+        if terms.spare > 0 {
             self.conclude(ticket, State::Pending(fence));
             let pending = &mut self.locks.waiting.pending;
             return pending.insert(ticket, replicas, self.turn.now, terms.spare);

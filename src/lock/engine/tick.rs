@@ -2,7 +2,7 @@
 
 use crate::lock::budget::{GRANT, SETTLE};
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::take_back::Return;
+use crate::lock::holds::LockAndOwner;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::room::give_back_room;
 use crate::lock::turn::Turn;
@@ -17,7 +17,7 @@ pub(in crate::lock) const PAUSE: Ms = 10;
 
 /// Work that is due and may write.
 enum Due {
-    Return(Return),
+    Return(LockAndOwner),
     Settle(Name),
     /// The key of a hold that lasts, and that has gone too early: since when it is to be written.
     Write(Ms, Name),
@@ -27,27 +27,17 @@ impl Locks {
     /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
         self.waiting.waits.is_empty()
-            && !self.waiting.queues.has_noted()
-            && self.waiting.places.work() == 0
-            && self.outbox.is_empty()
-            && self.offers.returns.is_empty()
             && self.offers.unconfirmed.is_empty()
-            && self.waiting.pending.is_empty()
-            && !self.has_backlog()
-    }
-
-    /// Is any work left that is done in portions and writes no key?
-    fn has_backlog(&self) -> bool {
-        self.holds.have_to_clean_up()
-            || !self.offers.closed.is_empty()
-            || self.waiting.waits.next_to_send_away().is_some()
+            && self.next_due().is_none()
     }
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
         let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
         if sends_away
-            || self.has_backlog()
+            || self.holds.have_to_clean_up()
+            || !self.offers.closed.is_empty()
+            || self.waiting.waits.next_to_send_away().is_some()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
             || self.waiting.places.work() > 0
@@ -101,10 +91,10 @@ impl Locks {
         }
         self.see_to_pending(turn);
         let is_put_off = self.is_put_off(turn.now);
-        while !is_put_off && !turn.budget.is_spent() {
-            let Some(due) = self.take_due(turn) else {
-                break;
-            };
+        while !is_put_off
+            && !turn.budget.is_spent()
+            && let Some(due) = self.take_due(turn)
+        {
             // Without a queue there is nothing to grant, and settling writes no key.
             let may_write = match &due {
                 // Its next look comes with its key, in the next tick.
@@ -116,16 +106,11 @@ impl Locks {
                 Due::Write(_, name) => self.concerns(name.borrow()),
                 Due::Return(_) => true,
             };
-            if may_write && !turn.keys.is_writable() {
-                match due {
-                    Due::Return(grant) => _ = self.offers.returns.insert((0, grant)),
-                    Due::Settle(name) => self.waiting.queues.settle_later([name]),
-                    Due::Write(..) => {}
-                }
-                self.put_off = Some(turn.now.plus(PAUSE));
-                break;
-            }
+            let is_refused = may_write && !turn.keys.is_writable();
             match due {
+                Due::Return(grant) if is_refused => _ = self.offers.returns.insert((0, grant)),
+                Due::Settle(name) if is_refused => self.waiting.queues.settle_later([name]),
+                Due::Write(..) if is_refused => {}
                 Due::Return(grant) => {
                     turn.budget.draw(GRANT);
                     self.take_back(turn, grant);
@@ -137,7 +122,7 @@ impl Locks {
                     self.holds.seen_to((at, name), turn.now.plus(PAUSE));
                 }
             }
-            if turn.keys.refuses_all() {
+            if is_refused || turn.keys.refuses_all() {
                 self.put_off = Some(turn.now.plus(PAUSE));
                 break;
             }

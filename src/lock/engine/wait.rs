@@ -11,7 +11,6 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
-use crate::lock::waiting::waits::waiter::Waiter;
 use crate::lock::words::{Name, Refusal, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
@@ -69,21 +68,16 @@ impl Locks {
         ticket: Ticket,
         without: Option<Ticket>,
     ) -> Result<Option<Deadlock>, TooLong> {
-        let is_in_the_way = |waiter: &Waiter| {
-            let db = waiter.names.first().map_or(0, |name| name.db);
-            self.holds.may_be_in_the_way(db, &waiter.owner)
+        let waiter = self.waiting.waits.get(ticket);
+        let Some((waiter, first)) = waiter.and_then(|one| Some((one, one.names.first()?))) else {
+            return Ok(None);
         };
         // Another would have to wait for its owner: for what that holds, or behind it in a queue.
-        if self.waiting.is_last(ticket)
-            && !self.waiting.waits.get(ticket).is_some_and(is_in_the_way)
-        {
+        if self.waiting.is_last(ticket) && !self.holds.may_be_in_the_way(first.db, &waiter.owner) {
             return Ok(None);
         }
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
-        let waiter = self.waiting.waits.get(ticket);
-        let first = waiter.and_then(|waiter| waiter.names.first());
-        let own = first.map(|name| home(&self.clock, name));
-        let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
+        let own = home(&self.clock, first);
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
             self.searches.begin(turn.now);
@@ -97,7 +91,7 @@ impl Locks {
             looks = looks.saturating_add(deadlock.links.len());
             let links = deadlock.links.iter().map(|link| &link.name);
             let anew: Vec<Name> = links
-                .filter(|name| is_home(&self.clock, name) && seen.insert((*name).clone()))
+                .filter(|name| home(&self.clock, name) == own && seen.insert((*name).clone()))
                 .cloned()
                 .collect();
             for name in &anew {

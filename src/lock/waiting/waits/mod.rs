@@ -228,14 +228,6 @@ impl Waits {
         }
     }
 
-    /// Notes whether the connection has survived the turn of the event loop in which the reply was sent.
-    pub fn set_heard(&mut self, ticket: Ticket, lives: impl FnOnce(u64) -> bool) {
-        if let Some(Waiter { client, tell: Tell::Client { reply, .. }, .. }) = self.get_mut(ticket)
-        {
-            *reply = if lives(*client) { Reply::Heard } else { Reply::Taken };
-        }
-    }
-
     /// The work of taking this one out of its queues, and of replying to its client.
     pub fn reply_cost(&self, ticket: Ticket) -> usize {
         self.get(ticket).map_or(0, Waiter::reply_cost)

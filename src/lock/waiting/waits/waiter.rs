@@ -23,7 +23,7 @@
 //! reply, the waiter is remembered for one more turn of the event loop, at the end of which the server may
 //! still close the connection and drop the reply: the client has it only if its connection survives
 //! that. Where the reply is sent in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command
-//! of a client that had waited itself), that is known before the end.
+//! of a client that had waited itself), that is known before the end, and nothing of the waiter is left then.
 
 use std::rc::Rc;
 
@@ -84,8 +84,6 @@ pub enum Reply {
     Due,
     /// The server has taken it.
     Taken,
-    /// Its connection has survived the turn of the event loop in which it was sent.
-    Heard,
 }
 
 const _: () = assert!(size_of::<Waiter>() == 160, "there may be a million places");
