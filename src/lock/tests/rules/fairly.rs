@@ -71,6 +71,15 @@ fn the_longest_queue_to_wait_in_is_that_of_the_own_group() {
 }
 
 #[test]
+fn a_request_whose_time_is_up_keeps_none_of_its_group_waiting() {
+    let mut server = full();
+    let ask = Request { patience: Patience::Until(START + 50), ..fair_per("ann:3", 9, 2) };
+    assert!(matches!(server.asks(&[LOCK], ask), Ok(Acquired::Waiting(_))));
+    server.lags_until(50);
+    server.takes(&[LOCK], fair_per("ann:4", 9, 3));
+}
+
+#[test]
 fn nothing_is_left_of_groups_that_do_not_wait() {
     let mut server = full();
     waits_fairly(&mut server, "ben:1", 2);

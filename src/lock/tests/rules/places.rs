@@ -19,15 +19,29 @@ impl Server {
     /// Nothing is left of anything.
     pub(super) fn is_empty(&mut self) -> bool {
         let remembered = self.locks.remembered();
-        let rest = [
-            remembered.queues,
-            remembered.waiters,
-            remembered.owners,
-            remembered.alarms,
-            remembered.tasks,
-        ];
-        rest.iter().sum::<usize>() == 0
+        let tasks = remembered.alarms + remembered.tasks;
+        remembered.queues + remembered.waiters + remembered.owners + tasks == 0
     }
+}
+
+#[test]
+fn a_place_that_sleeps_ends_when_its_owner_renews_a_hold_that_another_client_has_written_for_it() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    let patience = told_on(Some(("his", "turn")), LEASE);
+    server.asks(&[LOCK], Request { patience, ..sharing("ben") }).unwrap();
+    server.set_limits(|limits| limits.claim_time = 20);
+    server.release(LOCK, "ann").unwrap();
+    server.at(30);
+    assert_eq!(
+        (server.holder(), server.locks.waiting.waits.leased_places()),
+        (None, 1),
+        "it sleeps"
+    );
+    server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
+    server.at(40);
+    assert_eq!(server.renew(LOCK, "ben", 100), Ok(true));
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
@@ -77,6 +91,21 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
         assert_eq!(server.published.len(), 1);
         assert_eq!(server.locks.waiting.waits.leased_places(), 0);
     }
+}
+
+#[test]
+fn owners_have_their_time_from_when_they_can_poll_again() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.at(490);
+    server.keys.keeps_back = true;
+    server.at(740);
+    server.keys.keeps_back = false;
+    server.at(1700);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
+    server.at(1760);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
 }
 
 #[test]
