@@ -355,7 +355,7 @@ def test_a_request_that_is_dropped_gives_its_room_back(client):
         request = None  # as by an interrupt, before it could leave
 
 
-def test_a_loop_that_is_stopped_while_something_is_held_says_nothing():
+def test_a_loop_that_is_stopped_while_something_is_held_says_nothing(watcher):
     script = textwrap.dedent(f"""
         import asyncio, redis.asyncio
         from redis_lock_module.asyncio import Lock
