@@ -11,7 +11,7 @@
 //! | was replaced, and has its reply | none | the same |
 
 use crate::lock::waiting::place::Place;
-use crate::lock::waiting::waits::waiter::{FOREVER, Tell, Waiter};
+use crate::lock::waiting::waits::waiter::{FOREVER, Tell};
 use crate::lock::waiting::waits::{Ticket, Waits};
 use crate::lock::words::{Ms, Request};
 
@@ -60,15 +60,6 @@ impl Waits {
         let handle = self.get(ticket)?.client_handle()?;
         self.clients.insert(handle, Client::Replaced { has_reply: false });
         Some(handle)
-    }
-
-    /// This wait has ended, and with it that of its client.
-    pub(super) fn forget_client_of(&mut self, waiter: &Waiter) {
-        if let Some(handle) = waiter.client_handle()
-            && let Some(Client::Waits(_)) = self.clients.get(&handle)
-        {
-            self.clients.remove(&handle);
-        }
     }
 
     /// Has this request, for the same locks in the same mode, take over a wait that does not sleep, and whose client, if

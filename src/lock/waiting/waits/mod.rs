@@ -24,6 +24,7 @@ pub struct Waits {
     lists: Lists,
     /// All of them until they end, by the prints of their owners.
     by_owner: Order<(u64, Ticket)>,
+    /// What is not plain of blocked clients, by their handles.
     clients: BTreeMap<Ticket, Client>,
     /// Waiters with this ticket or an earlier one are to be sent away.
     sent_away_to: Ticket,
@@ -195,7 +196,11 @@ impl Waits {
         let (_, waiter) = self.all.remove(ticket)?;
         self.lists.list(ticket, &waiter, false);
         self.by_owner.remove((waiter.print, ticket));
-        self.forget_client_of(&waiter);
+        if let Some(handle) = waiter.client_handle()
+            && let Some(Client::Waits(_)) = self.clients.get(&handle)
+        {
+            self.clients.remove(&handle);
+        }
         Some(*waiter)
     }
 
