@@ -341,8 +341,7 @@ fn crowd_is_over() -> (Server, u64) {
     let crowd = 20;
     for number in 0..crowd {
         let owner = &*format!("owner {number}").leak();
-        let ask = sharing(owner);
-        server.takes(&[LOCK], Request { ttl: 10, ..ask });
+        server.takes(&[LOCK], Request { ttl: 10, ..sharing(owner) });
     }
     let ann = Request { client: 1_000, session: true, ..sharing("ann") };
     server.takes(&[LOCK], ann);
@@ -353,17 +352,13 @@ fn crowd_is_over() -> (Server, u64) {
 #[test]
 fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
     let ways: [(&str, u64, Action); 4] = [
-        ("released", 1, |server| {
-            server.release(LOCK, "ann").unwrap();
-        }),
+        ("released", 1, |server| _ = server.release(LOCK, "ann").unwrap()),
         ("released", 1, |server| {
             server.close(1_000);
             server.at(12);
         }),
         ("broken", 1, |server| assert_eq!(server.break_holds(LOCK, false), Ok(1))),
-        ("released", 0, |server| {
-            server.takes(&[LOCK], alone("ann"));
-        }),
+        ("released", 0, |server| _ = server.takes(&[LOCK], alone("ann"))),
     ];
     for (way, ended, action) in ways {
         let (mut server, crowd) = crowd_is_over();
@@ -419,8 +414,7 @@ fn a_release_counts_no_hold_that_another_client_has_ended() {
 fn a_late_release_counts_although_another_owner_has_come_back_too_late_since() {
     let mut server = server();
     for owner in ["ann", "ben"] {
-        let ask = sharing(owner);
-        server.takes(&[LOCK], Request { ttl: 10, ..ask });
+        server.takes(&[LOCK], Request { ttl: 10, ..sharing(owner) });
     }
     server.takes(&[LOCK], sharing("cid"));
     server.lags_until(11);

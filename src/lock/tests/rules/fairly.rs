@@ -125,9 +125,7 @@ fn one_that_waits_for_several_locks_does_not_overtake_one_whose_room_has_come_un
 #[test]
 fn a_release_of_several_locks_ends_all_holds_before_any_other_owner_is_granted_one() {
     let reasons: [(&str, Action); 2] = [
-        ("it has the lock alone", |server| {
-            server.takes(&[OTHER], for_long(alone("ann:1")));
-        }),
+        ("it has the lock alone", |server| _ = server.takes(&[OTHER], for_long(alone("ann:1")))),
         ("it comes before the other", |server| {
             server.takes(&[OTHER], for_long(sharing("eve")));
             server.queues(&[OTHER], for_long(alone("ann:1")));

@@ -41,10 +41,6 @@ fn ended(server: &mut Server) -> Option<Ms> {
     lines(server).remove(0).lost.unwrap().1.ended
 }
 
-fn asks_for_place(server: &mut Server, owner: Owner) {
-    server.asks(&[LOCK], Request { ttl: 50_000, ..in_queue(alone(owner)) }).unwrap();
-}
-
 #[test]
 fn a_hold_that_its_owner_releases_is_not_in_the_log() {
     let mut server = server();
@@ -341,7 +337,7 @@ fn a_grant_of_a_place_that_no_client_claims_is_unclaimed_however_it_goes() {
     for action in ways {
         let mut server = server();
         server.gets("ann", 50_000);
-        asks_for_place(&mut server, "ben");
+        server.asks(&[LOCK], Request { ttl: 50_000, ..in_queue(alone("ben")) }).unwrap();
         server.release(LOCK, "ann").unwrap();
         action(&mut server);
         assert_eq!(server.locks.counts().unclaimed, 1);
@@ -486,8 +482,7 @@ fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
 fn a_share_that_was_over_when_the_key_went_has_expired() {
     for how in [Reason::Deleted, Reason::Renamed] {
         let mut server = server();
-        let ask = sharing("ann");
-        let ann = server.takes(&[LOCK], Request { ttl: 10, ..ask });
+        let ann = server.takes(&[LOCK], Request { ttl: 10, ..sharing("ann") });
         server.takes(&[LOCK], sharing("ben"));
         server.lags_until(11);
         server.loses(LOCK, how);
@@ -537,8 +532,7 @@ fn a_hold_that_its_owner_misses_after_another_client_wrote_over_it_does_not_coun
 #[test]
 fn a_share_that_a_client_has_prolonged_and_takes_out_is_overwritten() {
     let mut server = server();
-    let ask = sharing("ann");
-    let ann = server.takes(&[LOCK], Request { ttl: 10, ..ask });
+    let ann = server.takes(&[LOCK], Request { ttl: 10, ..sharing("ann") });
     server.takes(&[LOCK], sharing("ben"));
     let longer = vec![(b"ann".to_vec(), Some(START + 90))];
     server.foreign(Write::ZAdd(LOCK, longer));
