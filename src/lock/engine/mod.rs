@@ -20,5 +20,6 @@ pub mod replicas;
 pub mod reply;
 pub mod report;
 pub mod settle;
+mod take_back;
 pub mod tick;
 pub mod wait;

@@ -1,14 +1,12 @@
-//! Releasing: a hold ends, and the lock is handed to the next waiter. What its owner waits for is withdrawn. A hold is given
-//! back in the same way, if its grant was not delivered, or the connection that it is tied to has closed.
+//! Releasing: a hold ends, and the lock is handed to the next waiter. What its owner waits for is
+//! withdrawn.
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::outcomes::Outcomes;
 use crate::lock::engine::records::Records;
-use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::{Delivery, Entry};
-use crate::lock::holds::{LockAndOwner, Lost};
+use crate::lock::holds::ledger::Entry;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::log::entry::{LateUse, Reason};
+use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
@@ -99,38 +97,6 @@ impl Locks {
             fair.count_holder(waits.group_of(owner), false);
         }
         Ok(Some(told))
-    }
-
-    /// Ends a hold that has to be looked at, and settles its lock, if its record says that it must be given back, and it
-    /// is still in the key.
-    pub(super) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: LockAndOwner) {
-        let (name, owner) = (given_back.0.borrow(), &given_back.1);
-        let again = turn.now.plus(PAUSE);
-        if !turn.keys.can_open(name) {
-            self.offers.returns.insert((again, given_back));
-            return;
-        }
-        self.meet(turn, name);
-        let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
-            return;
-        };
-        let former = self.holds.former(name, owner).filter(|former| former.hold == hold);
-        let Some(former) = former.filter(|former| former.entry.must_be_given_back()) else {
-            return;
-        };
-        let mut records = self.records(turn, name);
-        if !records.may_write() {
-            self.offers.returns.insert((again, given_back));
-            return;
-        }
-        let reason = match former.entry.delivery {
-            Delivery::Unacknowledged => Reason::Unacknowledged,
-            delivery if delivery.is_undelivered() => Reason::Undelivered,
-            _ => Reason::Disconnected,
-        };
-        records.journal.record_lost(&[Lost { former, reason }]);
-        records.end_hold(owner, hold, LockEvent::Released);
-        self.settle_queue(turn, name);
     }
 }
 
