@@ -10,11 +10,17 @@ fn with_replicas(count: usize) -> (Server, Vec<Server>) {
     let master = Server::start();
     master.client().timeout(LONG);
     let replicas = (0..count).map(|_| master.replica()).collect();
-    // A replica knows that it is in sync before its master does.
-    eventually("the replicas are online", || {
-        cmd!(master.client(), "INFO", "replication").text().matches("state=online").count() == count
-    });
+    lists(&master, count);
     (master, replicas)
+}
+
+/// A replica knows that it is in sync before its master does: waits until this one lists so many.
+#[track_caller]
+fn lists(master: &Server, count: usize) {
+    let mut client = master.client();
+    eventually("so many connections of replicas are online", || {
+        cmd!(client, "INFO", "replication").text().matches("state=online").count() == count
+    });
 }
 
 impl Client {
@@ -191,6 +197,7 @@ fn a_replica_that_has_connected_anew_counts_once_while_its_master_lists_both_con
     let to_link = format!("replicaof 127.0.0.1 {}", link.address().port());
     let replica = Server::with().config(&to_link).start();
     replica.wait_until_in_sync_with(&master);
+    lists(&master, 2);
     others[0].pause();
     let mut waits = master.waiter(&args!["LOCK.ACQUIRE", "k", "a", LONG, "REPLICAS", 2]);
     let mut there = replica.client();
@@ -198,10 +205,8 @@ fn a_replica_that_has_connected_anew_counts_once_while_its_master_lists_both_con
     // The master does not see that this connection is gone.
     link.forget_all();
     cmd!(there, "CLIENT", "KILL", "TYPE", "master");
+    lists(&master, 3);
     let mut client = master.client();
-    eventually("both connections are listed", || {
-        cmd!(client, "INFO", "replication").text().matches("state=online").count() == 3
-    });
     // It acknowledges that, and so all before it.
     client.gets("m", "c", 1);
     assert!(waits.no_answer_yet());
