@@ -120,10 +120,10 @@ impl Module {
         }
     }
 
-    /// Is anything to be done, or was it?
+    /// Does a client wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        self.timer.is_set() || self.read(|locks| locks.next_due().is_some()).unwrap_or(true)
+        self.timer.is_set() || !self.read(Locks::is_idle).unwrap_or(false)
     }
 
     pub fn wake(&self, now: Now) {

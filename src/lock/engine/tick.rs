@@ -28,20 +28,27 @@ impl Locks {
     pub fn is_idle(&self) -> bool {
         self.waiting.waits.is_empty()
             && self.offers.unconfirmed.is_empty()
-            && self.next_due().is_none()
+            && self.offers.returns.is_empty()
+            && self.waiting.pending.is_empty()
+            && !self.waiting.queues.has_noted()
+            && self.holds.missing.is_empty()
+            && !self.has_backlog()
     }
 
-    /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
-    pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
-        if sends_away
-            || self.holds.have_to_clean_up()
+    /// Is any work left that is done in portions and writes no key?
+    fn has_backlog(&self) -> bool {
+        self.holds.have_to_clean_up()
             || !self.offers.closed.is_empty()
             || self.waiting.waits.next_to_send_away().is_some()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
             || self.waiting.places.work() > 0
-        {
+    }
+
+    /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
+    pub fn next_due(&self) -> Option<Ms> {
+        let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
+        if sends_away || self.has_backlog() {
             return Some(0);
         }
         let time_up = self.waiting.waits.next_time_up().map(|(until, _)| until);
