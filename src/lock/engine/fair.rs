@@ -8,6 +8,7 @@ use crate::lock::engine::settle::Settling;
 use crate::lock::holds::look::Look;
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
 use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
@@ -29,6 +30,16 @@ impl Locks {
             None => self.groups(turn, name).get(&group).copied().unwrap_or_default(),
         };
         holders < per.into()
+    }
+
+    /// A command grants this owner a share of a lock, or ends its hold. A waiter that is granted the share which it has,
+    /// because another client has written that, is none more.
+    #[inline]
+    pub(super) fn count_sharer(&mut self, name: NameRef<'_>, owner: &[u8], comes: bool) {
+        let Waiting { queues, waits, .. } = &mut self.waiting;
+        if let Some(fair) = queues.fair_mut(name) {
+            fair.count_holder(waits.group_of(owner), comes);
+        }
     }
 
     /// How many of each group share this lock, by its key.

@@ -34,6 +34,9 @@ impl Locks {
         let fence = known.unwrap_or_else(|| self.clock.next(turn.now));
         let mut claimed = Vec::new();
         for part in parts {
+            if part.is_new() && terms.mode.hold() == Hold::Shared {
+                self.count_sharer(part.name, terms.owner, true);
+            }
             claimed.extend(self.records(turn, part.name).hold(part, terms, fence, news));
         }
         for place in claimed.into_iter().filter(|&place| Delivery::by(place) != news) {

@@ -9,7 +9,6 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::LateUse;
 use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
-use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Hold, NameRef, NotALock};
 
@@ -92,10 +91,7 @@ impl Locks {
             return Ok(None);
         };
         let told = self.records(turn, name).release(owner, held, may_be_undelivered);
-        let Waiting { queues, waits, .. } = &mut self.waiting;
-        if let Some(fair) = queues.fair_mut(name) {
-            fair.count_holder(waits.group_of(owner), false);
-        }
+        self.count_sharer(name, owner, false);
         Ok(Some(told))
     }
 }

@@ -36,11 +36,13 @@ impl Life<'_> {
         self.holds_but_for(None)
     }
 
-    /// Whether it certainly held the lock all through this call, whatever the call itself did.
+    /// Whether it certainly held the lock all through this call, whatever the call itself did. But a renewal that waits
+    /// for replicas may outlast the ttl that it sets, and the hold with it.
     pub fn held_all_through(&self, call: &Call) -> bool {
+        let own_end = renewed_end(call).unwrap_or(Micros::MAX);
         self.holds_but_for(Some(call))
             .iter()
-            .any(|hold| hold.from <= call.start && call.end <= hold.until)
+            .any(|hold| hold.from <= call.start && call.end <= hold.until.min(own_end))
     }
 
     fn holds_but_for(&self, unheeded: Option<&Call>) -> Vec<Hold> {
@@ -290,7 +292,15 @@ fn may_end_it(call: &Call) -> Option<Micros> {
     match call.action {
         Action::Release { .. } | Action::HangUp { .. } => Some(call.start),
         // A renewal may shorten.
-        Action::Renew { ttl, .. } => Some((call.start + ttl).saturating_sub(TOLERANCE)),
+        Action::Renew { .. } => renewed_end(call),
         Action::Acquire { .. } | Action::Check { .. } | Action::Guard { .. } => None,
+    }
+}
+
+/// The earliest moment at which a hold ends that this call renews, if it is a renewal.
+pub fn renewed_end(call: &Call) -> Option<Micros> {
+    match call.action {
+        Action::Renew { ttl, .. } => Some((call.start + ttl).saturating_sub(TOLERANCE)),
+        _ => None,
     }
 }

@@ -279,6 +279,22 @@ fn a_hold_that_vanished_is_refused() {
 }
 
 #[test]
+fn a_renewal_may_find_the_hold_over_only_when_it_has_outlasted_its_own_ttl() {
+    let history = |renewed: (Micros, Micros), next| {
+        of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", renew(10), renewed, Int(0)),
+            call("b", ask(Exclusive, 10), next, Int(2)),
+        ])
+    };
+    assert_good(history((50, 66), (63, 64)));
+    assert_good(history((50, 66), (67, 68)));
+    Rule::HeldIsHeld.is_broken_by(history((50, 56), (110, 111)));
+    // Until then no other has it.
+    Rule::Alone.is_broken_by(history((50, 66), (52, 53)));
+}
+
+#[test]
 fn a_hold_that_vanished_over_a_restart_is_refused() {
     let mut history =
         of(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), call("a", CHECK, (50, 51), Nil)]);

@@ -143,3 +143,15 @@ fn a_release_of_several_locks_ends_all_holds_before_any_other_owner_is_granted_o
         assert!(first.is_some() && first < both, "{why}: {first:?} before {both:?}");
     }
 }
+
+#[test]
+fn a_waiter_whose_share_another_client_has_written_counts_once_in_its_group() {
+    let mut server = server();
+    server.takes(&[LOCK], for_long(alone("dot")));
+    let first = waits_per(&mut server, "ann:1", 3, 1);
+    let second = waits_per(&mut server, "ann:2", 2, 2);
+    server.set(LOCK, shares([("ann:1", 100)]));
+    server.at(1);
+    assert!(server.was_granted(first).is_some());
+    assert!(server.was_granted(second).is_some(), "ann has one of two");
+}

@@ -187,6 +187,19 @@ fn a_renewal_that_is_not_acknowledged_leaves_the_hold_as_it_was() {
 }
 
 #[test]
+fn a_renewal_whose_own_ttl_passes_before_it_is_acknowledged_finds_the_hold_over() {
+    let mut server = server_with(1);
+    server.gets("ann", 500);
+    let ann = renews(&mut server, 10);
+    let ben = server.waits("ben", 50);
+    server.at(16);
+    assert!(server.was_granted(ben).is_some());
+    server.acknowledges(0);
+    server.at(17);
+    assert_eq!(told_to(&server, ann), Some(Reply::TimedOut));
+}
+
+#[test]
 fn a_renewal_with_too_few_replicas_changes_nothing_and_one_that_is_too_late_says_so() {
     let mut server = server_with(0);
     server.gets("ann", 500);

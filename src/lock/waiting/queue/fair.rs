@@ -83,9 +83,6 @@ impl Fair {
             fair.by_group.remove((group, ticket));
             fair.granted.extend(granted.map(|granted| (group, granted)));
         });
-        if granted.is_some() {
-            self.count_holder(group, true);
-        }
         Some(was_first)
     }
 

@@ -138,7 +138,12 @@ impl Lock {
             Step::Held { owner, left, alone } => {
                 self.knows(owner, alone, end) && self.has_left(owner, left, end)
             }
-            Step::NotHeld { owner } => self.lacks(owner, end),
+            Step::NotHeld { owner, renewed_end } => {
+                if let Some(hold) = &mut self.owner(owner).hold {
+                    hold.least = hold.least.min(renewed_end.unwrap_or(Micros::MAX));
+                }
+                self.lacks(owner, end)
+            }
             Step::Released { owner, held, alone } => {
                 let is_right = match held {
                     Some(true) => !self.is_unclaimed(owner) && self.knows(owner, alone, end),

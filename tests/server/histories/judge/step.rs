@@ -15,7 +15,8 @@ pub enum Step {
     Placed { owner: Id, several: bool, lease: Micros, above: i64 },
     // CHECK, with what is left, or GUARD.
     Held { owner: Id, left: Option<Micros>, alone: bool },
-    NotHeld { owner: Id },
+    // A renewal may have had the hold end at this time, and have waited for replicas until then.
+    NotHeld { owner: Id, renewed_end: Option<Micros> },
     // Whether it was held, if this is known.
     Released { owner: Id, held: Option<bool>, alone: bool },
     // Perhaps it claims what may be tied to a connection.

@@ -3,6 +3,7 @@
 use super::super::history::{
     Action, Answer, Call, Event, History, Kind, LONGEST_CLAIM, MS, Micros, Mode, Wait, count,
 };
+use super::super::life::renewed_end;
 use super::Span;
 use super::step::{Granted, Id, Step, Tie, Unheard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +262,7 @@ impl OfOne<'_> {
             }
             (Action::Guard { .. }, Answer::Int(1..)) => Step::Held { owner, left: None, alone },
             (Action::Renew { .. } | Action::Check { .. } | Action::Guard { .. }, _) => {
-                Step::NotHeld { owner }
+                Step::NotHeld { owner, renewed_end: renewed_end(call) }
             }
             (Action::HangUp { .. }, _) => Step::HungUp { owner, connection: call.connection },
             (Action::Release { .. }, _) => return None,
