@@ -29,7 +29,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_900), ("src", 18_800)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_960), ("src", 18_850)];
 
 /// How many methods a type of the core may have.
 const MOST_METHODS: usize = 61;

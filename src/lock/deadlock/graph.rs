@@ -150,7 +150,7 @@ impl<'a> Graph<'a> {
             false => 1,
         };
         let mut stand = Stand { ticket, request: from, room, fair: None };
-        let fair = queue.fair.as_ref().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
+        let fair = queue.fair().and_then(|fair| Some((fair, fair.group_of(ticket)?)));
         if let Some((fair, group)) = fair {
             let mut most = u64::MAX;
             for one in fair.of(group).take_while(|one| one.ticket <= ticket) {
@@ -219,7 +219,7 @@ impl<'a> Graph<'a> {
                         held: held.map_or(0, |(_, count)| count),
                         is_shared: held.is_some_and(|(hold, _)| hold == Hold::Shared),
                         before: Ticket::MIN,
-                        several: queue.several.iter().peekable(),
+                        several: queue.several().iter().peekable(),
                         holders: None,
                         is_held_by_asker: false,
                         stuck: 0,
@@ -240,7 +240,7 @@ impl<'a> Graph<'a> {
         let Some((_, lock)) = self.locks.get_index(edge.lock) else {
             return Ok(());
         };
-        let groups = lock.queue.fair.as_ref().map(|_| &self.scene.waiting.waits);
+        let groups = lock.queue.fair().map(|_| &self.scene.waiting.waits);
         let (mut holders, mut stuck_of) = (Vec::new(), BTreeMap::<Group, u64>::new());
         for wait in self.scene.waits_of_holders(lock, steps)? {
             if let Some((at, holder)) = self.reach(wait, Some(edge), steps)? {

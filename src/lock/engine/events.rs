@@ -93,9 +93,9 @@ impl Locks {
             self.outcomes().end_wait(ticket, State::SentAway);
         }
         let returns = std::mem::take(&mut self.offers.returns);
-        self.holds.discarded.add(returns.len(), returns.into_iter());
+        self.holds.discard(returns.into_iter());
         let noted = self.waiting.queues.take_noted();
-        self.holds.discarded.add(noted.len(), noted.into_iter());
+        self.holds.discard(noted.into_iter());
         self.waiting.end_places(Ending::All);
         self.waiting.waits.send_all_away();
         self.outcomes().send_some_away(&mut Budget::of(Budget::PORTION));

@@ -80,8 +80,7 @@ impl Locks {
     /// have ended in a way without a counter of its own: their keys were deleted, overwritten, renamed,
     /// flushed, or moved to another server.
     pub fn held_and_lost(&self) -> (u64, u64) {
-        let held =
-            u64::try_from(self.holds.count(None, |ledger| ledger.sum.counted)).unwrap_or_default();
+        let held = u64::try_from(self.holds.count(None, Ledger::counted)).unwrap_or_default();
         let lost = self.counts.acquired.saturating_sub(self.counts.ended());
         (held, lost.saturating_sub(held))
     }
@@ -101,12 +100,12 @@ impl Locks {
             replied.len(),
             self.outbox.to_reply.len(),
             self.outbox.expired.len(),
-            self.holds.discarded.len(),
-            self.holds.count(None, |ledger| ledger.left.is_some().into()),
+            self.holds.discarded(),
+            self.holds.count(None, |ledger| ledger.has_left().into()),
         ];
         let waiting = self.waiting.remembered();
         Remembered {
-            holds: self.holds.count(None, |ledger| ledger.sum.holds),
+            holds: self.holds.count(None, Ledger::holds),
             sessions: self.holds.count(None, Ledger::sessions),
             tasks: tasks.into_iter().fold(waiting.tasks, usize::saturating_add),
             ..waiting

@@ -3,7 +3,7 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::records::Records;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Delivery, Entry, Former, Tally};
+use crate::lock::holds::ledger::{Delivery, Entry, Former, Ledger, Tally};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::entry::{LateUse, LostHold, Reason};
 use crate::lock::log::{Loss, LossLog};
@@ -105,7 +105,7 @@ impl Journal<'_> {
             hold: *hold,
             since: entry.since,
             ended,
-            queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep.len())),
+            queue: queue.map_or(0, |queue| queue.len().saturating_add(queue.asleep().len())),
             client: entry.client,
         };
         let loss = Loss { reason, count, name: self.name, owner, hold };
@@ -182,6 +182,6 @@ impl Records<'_, '_> {
 impl Locks {
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
-        self.log.add_flush(db, self.holds.count(db, |ledger| ledger.sum.holds), now);
+        self.log.add_flush(db, self.holds.count(db, Ledger::holds), now);
     }
 }

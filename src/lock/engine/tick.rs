@@ -31,7 +31,7 @@ impl Locks {
             && self.offers.returns.is_empty()
             && self.waiting.pending.is_empty()
             && !self.waiting.queues.has_noted()
-            && self.holds.missing.is_empty()
+            && !self.holds.are_missing_keys()
             && !self.has_backlog()
     }
 
@@ -59,7 +59,7 @@ impl Locks {
         } else {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
-            let missing = self.holds.missing.first().map(|&(at, _)| at);
+            let missing = self.holds.missing().first().map(|&(at, _)| at);
             let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
             let alarm = earlier(alarm, earlier(missing, claim));
             earlier(alarm, returns)
@@ -145,7 +145,7 @@ impl Locks {
         if let Some(name) = self.waiting.queues.take_due(now) {
             return Some(Due::Settle(name));
         }
-        let missing = self.holds.missing.first().filter(|(at, _)| is_due(*at) && !turn.is_job);
+        let missing = self.holds.missing().first().filter(|(at, _)| is_due(*at) && !turn.is_job);
         missing.map(|(at, name)| Due::Write(*at, name.clone()))
     }
 }

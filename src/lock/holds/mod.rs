@@ -31,9 +31,9 @@ pub struct Holds {
     pub wall: WallClock,
     /// Locks whose keys expired too early, by when each key is written again. It may have been written since, or the
     /// holds may have ended.
-    pub(in crate::lock) missing: BTreeSet<(Ms, Name)>,
+    missing: BTreeSet<(Ms, Name)>,
     /// Records that are forgotten, and have still to be freed.
-    pub(in crate::lock) discarded: Discarded,
+    discarded: Discarded,
     secret: Secret,
 }
 
@@ -105,7 +105,7 @@ impl Holds {
 
     /// May this owner hold a lock of this database that others wait for?
     pub fn may_be_in_the_way(&self, db: Db, owner: &[u8]) -> bool {
-        self.ledgers.get(db).is_some_and(|ledger| ledger.in_the_way.may_have(owner))
+        self.ledgers.get(db).is_some_and(|ledger| ledger.may_be_in_the_way(owner))
     }
 
     /// Is nothing remembered of this database's holds, or without one of any?
@@ -157,7 +157,7 @@ impl Holds {
 
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
-        self.discarded.len() > 0 || self.ledgers.any(|ledger| ledger.left.is_some())
+        self.discarded.len() > 0 || self.ledgers.any(|ledger| ledger.has_left())
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
@@ -168,6 +168,21 @@ impl Holds {
         for (db, ledger) in self.ledgers.iter_mut() {
             ledger.sweep(db, SWEPT, &mut self.discarded);
         }
+    }
+
+    /// How many collections are yet to be freed.
+    pub fn discarded(&self) -> usize {
+        self.discarded.len()
+    }
+
+    /// Frees these things later, one by one, if they are many.
+    pub fn discard<T: 'static>(&mut self, things: impl ExactSizeIterator<Item = T> + 'static) {
+        self.discarded.add(things.len(), things);
+    }
+
+    /// The locks whose keys are to be written again, and when.
+    pub fn missing(&self) -> &BTreeSet<(Ms, Name)> {
+        &self.missing
     }
 
     /// May a key have to be written again?

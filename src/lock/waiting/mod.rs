@@ -145,7 +145,7 @@ impl Waiting {
         let moved_up = self.decide(ticket, State::Asleep);
         self.queues.settle_later(moved_up);
         if let Some(waiter) = self.waits.get(ticket) {
-            let join = |queue: &mut Queue| _ = queue.asleep.insert(ticket);
+            let join = |queue: &mut Queue| queue.join_asleep(ticket);
             let names = self.queues.join(waiter.names.iter().map(Name::borrow), join);
             // Its own may be copies: these are those of its queues.
             self.waits.change(ticket, |waiter| waiter.names = names);
@@ -184,7 +184,7 @@ impl Waiting {
             return false;
         };
         // A grant is a turn of its group, which comes after all that has been before.
-        let is_turn = is_granted && queue.fair.is_some();
+        let is_turn = is_granted && queue.fair().is_some();
         let was_first = queue.leave(ticket, is_turn.then(|| self.waits.draw_ticket()));
         // A waiter that is to be sent away is granted nothing.
         let next = queue.first().filter(|&next| !self.waits.is_to_send_away(next));

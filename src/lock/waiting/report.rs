@@ -51,7 +51,7 @@ impl Waiting {
             return (Vec::new(), 0);
         };
         // Those that sleep come last.
-        let all = queue.iter().chain(queue.asleep.iter().copied());
+        let all = queue.iter().chain(queue.asleep().iter().copied());
         let waiters = (all.take(most).zip(1..))
             .filter_map(|(ticket, position)| Some((ticket, position, self.waits.get(ticket)?)))
             .map(|(ticket, position, waiter)| {
@@ -62,7 +62,7 @@ impl Waiting {
                     waited: now.ms().saturating_sub(waiter.since.ms()),
                     client: waiter.client,
                     place: waiter.place().map(|_| PlaceInQueue {
-                        place: if asleep || queue.fair.is_some() {
+                        place: if asleep || queue.fair().is_some() {
                             queue.before(ticket).saturating_add(1)
                         } else {
                             position
@@ -73,7 +73,7 @@ impl Waiting {
                 }
             })
             .collect();
-        (waiters, queue.len().saturating_add(queue.asleep.len()))
+        (waiters, queue.len().saturating_add(queue.asleep().len()))
     }
 
     /// The first groups that wait for this lock with FAIR, in the order of their turns.

@@ -42,11 +42,11 @@ pub struct Former {
 pub struct Ledger {
     secret: Secret,
     pub(super) locks: Table<Held>,
-    pub sum: Sum,
+    sum: Sum,
     pub(super) ties: Ties,
-    pub in_the_way: InTheWay,
+    in_the_way: InTheWay,
     /// Slots that have left, as long as records of their locks are still to be removed.
-    pub(in crate::lock) left: Option<Box<LeftSlots>>,
+    left: Option<Box<LeftSlots>>,
 }
 
 impl Ledger {
@@ -59,6 +59,25 @@ impl Ledger {
             in_the_way: InTheWay::default(),
             left: None,
         }
+    }
+
+    pub fn holds(&self) -> usize {
+        self.sum.holds
+    }
+
+    /// How many of them are counted as held by `INFO`.
+    pub fn counted(&self) -> usize {
+        self.sum.counted
+    }
+
+    /// Have slots left whose records are still to be removed?
+    pub fn has_left(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Can this owner hold a lock that a client waits for? Owners of the same hash are one here.
+    pub fn may_be_in_the_way(&self, owner: &[u8]) -> bool {
+        self.in_the_way.may_have(owner)
     }
 
     /// How many connections have holds that end with them.

@@ -91,14 +91,14 @@ fn every_hold_is_counted() {
     ];
     for action in actions {
         action(&mut ledger);
-        counts.push(ledger.sum.holds);
+        counts.push(ledger.holds());
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
     let in_slot = |slot| Entry { slot, ..entry(6) };
     ledger.put(name(b"m"), b"a", Hold::Shared, in_slot(3));
     ledger.put(name(b"m"), b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &(3..=3).collect(), 99);
-    assert_eq!(ledger.sum.holds, 1);
+    assert_eq!(ledger.holds(), 1);
 }
 
 /// These slots leave, and all entries of their keys are removed.
@@ -137,7 +137,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
             portions += 1;
         }
         assert!(stays(&ledger) && portions > 10);
-        assert_eq!((ledger.sum.holds, ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
+        assert_eq!((ledger.holds(), ledger.close(0, 8, usize::MAX).1.len()), (3, 3));
         ledger.slots_left(&(3..=3).collect(), Now::from_micros(9_000));
         assert!((1..5).all(|number| !knows(&ledger, name(&key(number)))));
     }
@@ -278,7 +278,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             }
             ledger.sweep(0, 1, &mut Discarded::default());
             if ledger.left.is_none() {
-                assert_eq!(ledger.sum.holds, naive.holds());
+                assert_eq!(ledger.holds(), naive.holds());
             }
             assert_eq!(knows(&ledger, name), naive.0.contains_key(&print));
             for hold in BOTH {
@@ -384,7 +384,7 @@ fn a_key_is_missing_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed
 fn sharers_are_counted_whatever_is_done_to_one() {
     let tied = Entry { tied: Tied::Open, ..entry(2) };
     let mut ledger = Ledger::new(Secret(1, 2));
-    let sums = |ledger: &Ledger| (ledger.sum.holds, ledger.sum.counted, ledger.sessions());
+    let sums = |ledger: &Ledger| (ledger.holds(), ledger.counted(), ledger.sessions());
     ledger.put(name(b"k"), b"a", Hold::Shared, entry(1));
     ledger.put(name(b"k"), b"b", Hold::Shared, tied);
     assert_eq!(sums(&ledger), (2, 2, 1));
@@ -432,7 +432,7 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
                 .see(name(b"k"), (b"a", hold), Some(50), None, now)
                 .is_some_and(|lost| lost.is_empty())
         );
-        assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.sum.holds == 0);
+        assert!(ledger.get(name(b"k"), b"a").is_none() && ledger.holds() == 0);
         ledger.want(name(b"k"));
         ledger.want(name(b"k"));
         let held = ledger.held(name(b"k")).unwrap();
@@ -441,12 +441,12 @@ fn what_was_only_seen_in_a_key_is_in_the_way_of_others_and_nothing_else_is_said_
         // It is remembered from now on, in the same record.
         assert!(ledger.put(name(b"k"), b"a", hold, entry(7)).is_empty());
         assert!(
-            ledger.get(name(b"k"), b"a").is_some() && ledger.sum.holds == 1 && in_the_way(&ledger)
+            ledger.get(name(b"k"), b"a").is_some() && ledger.holds() == 1 && in_the_way(&ledger)
         );
         assert!(ledger.see(name(b"k"), (b"a", hold), Some(60), None, now).is_none());
         assert_eq!(of(&ledger, name(b"k"), b"a", hold).unwrap().end, End::key(Some(60)));
         let lost = ledger.see(name(b"k"), (b"b", Hold::Exclusive), None, None, now);
-        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.sum.holds == 0);
+        assert!(lost.is_some_and(|lost| lost.len() == 1) && ledger.holds() == 0);
         assert!(!in_the_way(&ledger) && ledger.in_the_way.may_have(b"b"));
         assert!(ledger.take(name(b"k")).is_empty() && !ledger.in_the_way.may_have(b"b"));
     }

@@ -51,7 +51,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     }
     waiting.print(to)?;
     write!(to, "{offers:?}{put_off:?}{outbox:?}{quarantined_until:?}")?;
-    write!(to, "{:?}{:?}{:?}", holds.wall, holds.discarded.len(), &holds.missing)?;
+    write!(to, "{:?}{:?}{:?}", holds.wall, holds.discarded(), holds.missing())?;
     // When it is looked again whether the server keeps owners from asking, once there is a place.
     let is_over = server.now().ms() >= waiting.places.next_look();
     write!(to, "{is_over:?}")?;

@@ -17,11 +17,11 @@ pub struct Queue {
     /// The waiters without FAIR, in order of arrival, which is that of their tickets.
     order: Order<Stand>,
     /// Those with FAIR, if there have been any.
-    pub fair: Option<Box<Fair>>,
+    fair: Option<Box<Fair>>,
     /// Those without FAIR that wait for other locks too.
-    pub several: BTreeSet<Ticket>,
+    several: BTreeSet<Ticket>,
     /// Places that sleep, and are in no order.
-    pub asleep: BTreeSet<Ticket>,
+    asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
     pub(super) single_name: Option<Rc<[Name]>>,
     /// Was the key no lock when it was last read?
@@ -52,6 +52,27 @@ impl Queue {
     /// A queue that is new after so many changes of many keys.
     pub(super) fn new(changes: u64) -> Self {
         Self { seen: Some(changes), ..Self::default() }
+    }
+
+    pub fn fair(&self) -> Option<&Fair> {
+        self.fair.as_deref()
+    }
+
+    pub(super) fn fair_mut(&mut self) -> Option<&mut Fair> {
+        self.fair.as_deref_mut()
+    }
+
+    pub fn several(&self) -> &BTreeSet<Ticket> {
+        &self.several
+    }
+
+    pub fn asleep(&self) -> &BTreeSet<Ticket> {
+        &self.asleep
+    }
+
+    /// Adds a place that sleeps.
+    pub(super) fn join_asleep(&mut self, ticket: Ticket) {
+        self.asleep.insert(ticket);
     }
 
     /// Adds a waiter in order of its ticket, with FAIR in this group; a new one comes last. `is_alone` says that it waits

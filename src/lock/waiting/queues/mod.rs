@@ -50,11 +50,11 @@ impl Queues {
 
     /// The order of those that wait for this lock with FAIR.
     pub fn fair(&self, name: NameRef<'_>) -> Option<&Fair> {
-        self.get(name)?.fair.as_deref()
+        self.get(name)?.fair()
     }
 
     pub fn fair_mut(&mut self, name: NameRef<'_>) -> Option<&mut Fair> {
-        self.get_mut(name)?.fair.as_deref_mut()
+        self.get_mut(name)?.fair_mut()
     }
 
     pub fn contains(&self, name: NameRef<'_>) -> bool {
