@@ -29,13 +29,13 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_960), ("src", 18_850)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_980), ("src", 18_930)];
 
 /// How many methods a type of the core may have.
 const MOST_METHODS: usize = 61;
 
 /// Entries that call nothing which could panic.
-const HARMLESS: [&str; 1] = ["never_ready"];
+const HARMLESS: [&str; 2] = ["never_ready", "absent"];
 
 /// The files below this folder, with their texts, without tests: those at the end of a file, and files of their own.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {

@@ -287,6 +287,7 @@ const OPTIONS: [&str; 10] = [
     "BLOCK", "QUEUE", "SHARED", "LIMIT", "FAIR", "PER", "REPLICAS", "SESSION", "MAXQUEUE", "NOTIFY",
 ];
 
+#[inline(always)]
 fn options<'w>(
     mut words: Args<'w>,
     command: AskedBy,

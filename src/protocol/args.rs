@@ -29,7 +29,10 @@ impl<'a> Args<'a> {
 
     /// The next word, which must be there by the command's arity: the server checks that before it runs the command.
     pub fn one(&mut self) -> Result<&'a [u8], Fault> {
-        self.next().ok_or(Fault::Arity(self.command))
+        match self.next() {
+            Some(word) => Ok(word),
+            None => Err(Fault::Arity(self.command)),
+        }
     }
 
     /// The next word, which is one of these options, if there is one. Each comes once.

@@ -100,6 +100,7 @@ impl Drop for Named<'_> {
 
 impl<'a> ServerKeys<'a> {
     /// The keys, for the client of this context, whose command has these words.
+    #[inline(always)]
     pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
         module.expired.forget();
         Self {
@@ -178,32 +179,36 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
-        let is_open = (self.open.as_ref())
-            .is_some_and(|open| open.name.db == name.db && open.name.print == name.print);
-        if !is_open {
-            if self.goes.is_some() && !self.is_going(name) {
-                self.delete_what_goes();
-            }
-            // The server may want to change it when it opens another.
-            self.open = None;
+        let is_it = |open: &Open<'_>| open.name.db == name.db && open.name.print == name.print;
+        if !self.open.as_ref().is_some_and(is_it) {
+            self.open_anew(name);
         }
-        let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
-        let (refused, again) = (&mut self.refused, &mut self.again);
-        self.open.get_or_insert_with(|| {
-            // SAFETY: no other key is opened while this one is, and no command is run that may change
-            // one.
-            let (open, had_expired) =
-                unsafe { Open::new(module, ctx, authority, said.text(name.key), name) };
-            if open.key.is_refused() {
-                *refused |= said.names(name.key);
-            }
-            if had_expired {
-                again.push(name.keep());
-            }
-            open
-        })
+        match self.open {
+            Some(ref mut open) => open,
+            None => self.open_anew(name),
+        }
+    }
+
+    #[inline(never)]
+    fn open_anew(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
+        if self.goes.is_some() && !self.is_going(name) {
+            self.delete_what_goes();
+        }
+        // The server may want to change it when it opens another.
+        self.open = None;
+        let text = self.said.text(name.key);
+        // SAFETY: no other key is opened while this one is, and no command is run that may change one.
+        let (open, had_expired) =
+            unsafe { Open::new(self.module, self.ctx, self.authority, text, name) };
+        if open.key.is_refused() {
+            self.refused |= self.said.names(name.key);
+        }
+        if had_expired {
+            self.again.push(name.keep());
+        }
+        self.open.insert(open)
     }
 
     /// What stands under this key, unless that is to be deleted.
@@ -353,7 +358,7 @@ impl<'a> Open<'a> {
     ///
     /// # Safety
     /// As [`Key::open`] asks.
-    #[inline]
+    #[inline(always)]
     unsafe fn new(
         module: &'a Module,
         ctx: Ctx<'a>,

@@ -41,6 +41,7 @@ impl Server {
 
 /// The server, if the module runs on it; or else why it does not.
 pub fn check() -> Result<Server, String> {
+    let absent = api::find();
     let (redis, valkey) =
         info(c"server", |field| (field(c"redis_version"), field(c"valkey_version")));
     let server = judge(redis.as_deref(), valkey.as_deref()).map_err(|this| {
@@ -48,7 +49,7 @@ pub fn check() -> Result<Server, String> {
         format!("this module needs Redis {r0}.{r1} or later, or Valkey {v0}.{v1} or later; this is {this}")
     })?;
     let lacks = |name| format!("this server lacks {name}, which this module needs");
-    api::missing().map_or(Ok(server), |name| Err(lacks(name)))
+    absent.map_or(Ok(server), |name| Err(lacks(name)))
 }
 
 /// Valkey reports both its own version and that of the Redis that it can stand in for. Returns what it is called if

@@ -71,7 +71,7 @@ impl<'l> Acquire<'l, '_> {
     }
 
     /// How this lock fits the request: as if its owner's wait were in no queue.
-    #[inline]
+    #[inline(always)]
     fn part(&mut self, name: NameRef<'l>) -> Result<Part<'l>, NotALock> {
         let terms = &self.request.terms;
         let is_first = |queue: &Queue| queue.in_the_way(self.group, self.own).is_none();

@@ -13,7 +13,7 @@ use crate::lock::words::{Group, Mode, NameRef, Terms};
 
 impl Locks {
     /// May one more of its owner's group share this lock, by the PER of a new request? The first of a queue has that room.
-    #[inline]
+    #[inline(always)]
     pub(in crate::lock) fn has_room_for_group(
         &mut self,
         turn: &mut Turn<'_>,
@@ -34,7 +34,7 @@ impl Locks {
 
     /// A command grants this owner a share of a lock, or ends its hold. A waiter that is granted the share which it has,
     /// because another client has written that, is none more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_sharer(&mut self, name: NameRef<'_>, owner: &[u8], comes: bool) {
         let Waiting { queues, waits, .. } = &mut self.waiting;
         if let Some(fair) = queues.fair_mut(name) {

@@ -48,6 +48,7 @@ impl Locks {
 
 impl Records<'_, '_> {
     /// Writes and remembers one of the locks that are granted. Returns the place whose offer is claimed by that.
+    #[inline(always)]
     fn hold(
         &mut self,
         part: Part<'_>,
@@ -71,6 +72,7 @@ impl Records<'_, '_> {
 
     /// Writes a hold into the ledger, and announces it if it is new. One that goes on is known to its owner now, and
     /// tied to the client that has asked, or untied. `before` is what was remembered of it.
+    #[inline(always)]
     fn remember(
         &mut self,
         part: Part<'_>,
@@ -127,6 +129,7 @@ impl Records<'_, '_> {
     /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
     /// asked for. The end of a hold that is only now `claimed` was the time by which to claim it, and is not kept.
     /// Returns how the owner holds the lock then, and its end: ours, if it was written.
+    #[inline(always)]
     fn write(
         &mut self,
         part: &Part<'_>,
@@ -165,6 +168,7 @@ impl Records<'_, '_> {
 }
 
 /// Returns the token of this owner's holds, if it holds all of these locks with the same one and this server knows it.
+#[inline(always)]
 fn one_token(holds: &Holds, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
     let mut token = None;
     for part in parts {

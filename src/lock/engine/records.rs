@@ -37,7 +37,7 @@ impl Locks {
 
     /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
     /// [`Holds::meet`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.holds.may_miss_keys(turn.now) {
             let lost = self.holds.meet(turn, name);

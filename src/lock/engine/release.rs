@@ -21,21 +21,26 @@ impl Locks {
         names: &[NameRef<'_>],
         owner: &[u8],
     ) -> Result<usize, NotALock> {
-        for &name in names {
-            self.meet(turn, name);
+        if self.holds.may_miss_keys(turn.now) {
+            names.iter().for_each(|&name| self.meet(turn, name));
         }
-        let mut in_time = self.outcomes().withdraw(turn, names, owner);
-        let are_several = names.len() > 1;
+        let mut in_time = match self.waiting.waits.is_empty() {
+            true => Vec::new(),
+            false => self.outcomes().withdraw(turn, names, owner),
+        };
         // If one is no lock, no hold ends. From the last to the first: that is released first, and its key is still open then.
-        let mut back = names.iter().rev();
-        let no_lock = back.find(|&&one| are_several && self.holds.is_no_lock(turn, one));
-        let names = no_lock.map_or(names, std::slice::from_ref);
+        let alone = match names {
+            [name] => Some(name),
+            _ => names.iter().rev().find(|&&one| self.holds.is_no_lock(turn, one)),
+        };
+        if let Some(&name) = alone {
+            return self.release_one(turn, name, owner, &in_time).map(usize::from);
+        }
         let mut released = 0_usize;
         // While this owner shares one of the locks, a waiter with FAIR may have no room there, and one for several locks
         // would come before it. Otherwise a hold ends only when its lock is settled, so that the next replaces it.
         for &name in names {
-            if are_several
-                && self.waiting.queues.fair(name).is_some()
+            if self.waiting.queues.fair(name).is_some()
                 && let Ok(Some(told)) = self.end_hold(turn, name, owner)
             {
                 in_time.push(name);
@@ -137,7 +142,7 @@ impl Records<'_, '_> {
     }
 
     /// Ends the last holds that are in the key, and returns what was remembered of this owner's.
-    #[inline]
+    #[inline(always)]
     fn end_last(&mut self, owner: &[u8], event: LockEvent) -> Option<Entry> {
         self.turn.keys.announce(self.name, event);
         self.turn.keys.remove(self.name);
@@ -157,7 +162,6 @@ impl Records<'_, '_> {
 impl Outcomes<'_> {
     /// RELEASE withdraws all requests of its owner for these locks: those that wait, and those that were granted
     /// and have yet to be replied to. Their clients get nil. Returns the locks that had any.
-    #[inline]
     fn withdraw<'n>(
         &mut self,
         turn: &mut Turn<'_>,
@@ -165,9 +169,6 @@ impl Outcomes<'_> {
         owner: &[u8],
     ) -> Vec<NameRef<'n>> {
         let (mut withdrawn, mut moved_up) = (Vec::new(), Vec::new());
-        if self.waiting.waits.is_empty() {
-            return withdrawn;
-        }
         for ticket in self.waiting.waits.withdrawable(owner) {
             let Some(waiter) = self.waiting.waits.get(ticket) else {
                 continue;

@@ -36,6 +36,7 @@ impl Locks {
     }
 
     /// Is any work left that is done in portions and writes no key?
+    #[inline]
     fn has_backlog(&self) -> bool {
         self.holds.have_to_clean_up()
             || !self.offers.closed.is_empty()

@@ -48,7 +48,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    #[inline]
+    #[inline(always)]
     pub fn all(formers: Vec<Former>, reason: Reason) -> Vec<Self> {
         // So it is with each grant of a free lock.
         if formers.is_empty() {

@@ -39,7 +39,7 @@ pub struct Opened {
 impl Holds {
     /// Returns who holds the lock now, and how this owner does. The key may outlive the hold: servers expire keys lazily,
     /// and not at all while writes are paused. Writes no key, but may find that one has gone too early.
-    #[inline]
+    #[inline(always)]
     pub fn open(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Opened {
         let (lock, is_own) = self.read(turn, name, |holder| (holder == owner, holder != owner));
         match lock {

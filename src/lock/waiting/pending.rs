@@ -116,7 +116,7 @@ impl PendingGrants {
     }
 
     /// The owner knows this end of these holds from now on, by a request that did not wait for replicas.
-    #[inline]
+    #[inline(always)]
     pub fn tell_end(&mut self, names: &[NameRef<'_>], owner: &[u8], end: Ms) {
         if self.moved.is_empty() {
             return;

@@ -7,6 +7,7 @@ pub mod scan;
 
 use std::borrow::Cow;
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 use crate::lock::{AskedBy, NameRef, Notify, Now, Turn, slot};
 use crate::protocol::{
@@ -87,15 +88,16 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
             "ERR this server does not notify modules of changes to keys",
         );
     }
-    let mut few = [&[][..]; FEW];
+    let mut few = [const { MaybeUninit::uninit() }; FEW];
     let many: Vec<&[u8]>;
     let said = argv.get(1..).unwrap_or_default();
     let words = match few.get_mut(..said.len()) {
         Some(few) => {
             for (word, string) in few.iter_mut().zip(said) {
-                *word = string.bytes();
+                word.write(string.bytes());
             }
-            &*few
+            // SAFETY: each of these has just been written.
+            unsafe { &*(&raw const *few as *const [&[u8]]) }
         }
         None => {
             many = said.iter().map(|string| string.bytes()).collect();

@@ -1,7 +1,7 @@
 //! The functions of the server that this module uses, by names of our own.
 //!
 //! The server fills in their addresses when the module is loaded; one that it has not got stays
-//! empty. [`missing`] is asked before anything else is, so that the fallbacks below never happen on
+//! empty. [`find`] is called before anything else is, so that the fallbacks below never happen on
 //! a server that we run on.
 
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_void};
@@ -33,27 +33,42 @@ macro_rules! api {
         $(
             /// # Safety
             /// As the server's function of this name asks.
-            #[inline]
+            #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "as many as the server's function takes")]
             pub unsafe fn $name($($arg: $kind),*) $(-> $result)? {
-                // SAFETY: the server wrote the address once, before any of our code ran.
-                match unsafe { raw::$raw } {
-                    // SAFETY: promised by our caller.
-                    Some(function) => unsafe { function($($arg),*) },
-                    None => $absent,
-                }
+                // SAFETY: promised by our caller; the address is written once, before any other of our code runs.
+                unsafe { (found::$name)($($arg),*) }
             }
         )*
 
-        /// The first function that this server has not got.
-        pub fn missing() -> Option<&'static str> {
+        /// The addresses of the functions: to call one through the server's own table takes four instructions, and a
+        /// command calls some twenty.
+        #[allow(non_upper_case_globals, reason = "named as the functions are")]
+        mod found {
+            use super::*;
+
+            $(
+                pub static mut $name: unsafe extern "C" fn($($kind),*) $(-> $result)? = {
+                    unsafe extern "C" fn absent($(_: $kind),*) $(-> $result)? {
+                        $absent
+                    }
+                    absent
+                };
+            )*
+        }
+
+        /// Finds the functions, and returns one that this server has not got, if there is one.
+        pub fn find() -> Option<&'static str> {
+            let mut absent = None;
             $(
                 // SAFETY: the server wrote the address once, before any of our code ran.
-                if unsafe { raw::$raw }.is_none() {
-                    return Some(stringify!($raw));
+                match unsafe { raw::$raw } {
+                    // SAFETY: nothing else of ours runs yet.
+                    Some(function) => unsafe { found::$name = function },
+                    None => absent = Some(stringify!($raw)),
                 }
             )*
-            None
+            absent
         }
     };
 }

@@ -21,7 +21,7 @@ impl<'a> Lent<'a> {
     /// So many strings must be there, and stay as they are for as long as the list is used.
     pub unsafe fn list(argv: *mut *mut RawString, argc: c_int) -> &'a [Self] {
         let count = usize::try_from(argc).unwrap_or_default();
-        if argv.is_null() || count == 0 {
+        if argv.is_null() {
             return &[];
         }
         // SAFETY: promised by our caller; the type is a pointer and nothing else.

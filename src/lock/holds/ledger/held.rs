@@ -92,6 +92,15 @@ impl Held {
         alone.into_iter().chain(sharers.into_iter().flatten())
     }
 
+    /// Visits each owner that holds it.
+    #[inline]
+    pub fn visit(&self, visit: impl FnMut(&Holder)) {
+        match self {
+            Self::Alone(holder) => Some(holder).into_iter().for_each(visit),
+            Self::Shared(sharers) => sharers.by_print.iter().for_each(visit),
+        }
+    }
+
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.each().map(|holder| &holder.entry)
     }

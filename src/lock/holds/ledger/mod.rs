@@ -246,10 +246,11 @@ impl Ledger {
     }
 
     /// Removes the key's record, and returns what it says of this owner.
+    #[inline]
     pub fn forget(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
         self.drop_if_left(name);
         let before = self.locks.remove(name.print)?;
-        before.each().for_each(|holder| self.clean_up(name, holder));
+        before.visit(|holder| self.clean_up(name, holder));
         before.get(self.secret, owner).copied().filter(|entry| !entry.is_seen())
     }
 
@@ -314,7 +315,7 @@ impl Ledger {
             self.locks.sweep(&mut sweep, buckets, &mut |held| left.include(held), &mut |held| {
                 held.entries().for_each(|entry| sum.subtract(entry));
                 if held.is_wanted() {
-                    held.each().for_each(|one| in_the_way.uncount(one.owner.short_hash()));
+                    held.visit(|one| in_the_way.uncount(one.owner.short_hash()));
                 }
                 discarded.add(held.len(), held.into_pieces());
             });
@@ -353,7 +354,7 @@ impl Ledger {
             && self.locks.get(name.print).is_some_and(|held| left.include(held))
             && let Some(before) = self.locks.remove(name.print)
         {
-            before.each().for_each(|holder| self.clean_up(name, holder));
+            before.visit(|holder| self.clean_up(name, holder));
         }
     }
 
@@ -373,7 +374,7 @@ impl Ledger {
     }
 
     /// The entry of this hold is out of its record: it is taken out of the ties and the counts too.
-    #[inline]
+    #[inline(always)]
     fn clean_up(&mut self, name: NameRef<'_>, holder: &Holder) {
         let entry = &holder.entry;
         if let Some(client) = entry.tie() {

@@ -38,14 +38,14 @@ impl Queues {
         self.by_name.len()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, name: NameRef<'_>) -> Option<&Queue> {
-        self.by_name.get(&name)
+        if self.by_name.is_empty() { None } else { self.by_name.get(&name) }
     }
 
     #[inline]
     pub fn get_mut(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
-        self.by_name.get_mut(&name)
+        if self.by_name.is_empty() { None } else { self.by_name.get_mut(&name) }
     }
 
     /// The order of those that wait for this lock with FAIR.
