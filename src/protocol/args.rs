@@ -99,6 +99,7 @@ impl<'a> Args<'a> {
     }
 
     /// For how long this owner, the word before, wants a hold, at most so long; 0 is no limit.
+    #[inline(always)]
     pub fn ttl(&mut self, owner: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
         let word = self.one()?;
         let ttl = integer(word).ok_or_else(|| {

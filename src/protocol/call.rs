@@ -44,6 +44,7 @@ pub trait Caller {
 
 impl Call<'_, '_, '_> {
     /// The next word, which says for how long this owner, the word before, wants a hold.
+    #[inline(always)]
     pub fn ttl(&mut self, owner: &[u8]) -> Result<Ms, Fault> {
         let most = self.locks.limits().max_ttl;
         self.words.ttl(owner, self.turn.now, most)

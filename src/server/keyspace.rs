@@ -251,6 +251,7 @@ impl<'a> ServerKeys<'a> {
 
     /// An owner as a string of the server's. It is kept, because a waiter for many locks is granted them one by
     /// one.
+    #[inline(always)]
     fn owner(&mut self, owner: &[u8]) -> Text<'a> {
         if let Some(kept) = self.owner.as_ref().filter(|kept| kept.bytes() == owner) {
             return kept.clone();

@@ -41,6 +41,7 @@ impl Locks {
 
 impl<'l> Acquire<'l, '_> {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`.
+    #[inline(always)]
     pub fn acquire(&mut self) -> Result<Acquired, Refusal> {
         let names = self.names;
         if self.locks.holds.wall.is_stepped(self.turn.now) {
@@ -82,7 +83,7 @@ impl<'l> Acquire<'l, '_> {
         self.locks.fit((name, opened), (terms.mode, in_turn), self.turn.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_or_wait<'n>(
         &mut self,
         all: impl AsRef<[Part<'n>]> + IntoIterator<Item = Part<'n>>,

@@ -40,7 +40,7 @@ impl Part<'_> {
 impl Locks {
     /// Returns how a request of the owner that this lock was opened for, in this mode, fits it now; `in_turn` says that no
     /// waiter comes before it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fit<'n>(
         &self,
         (name, Opened { lock, own }): (NameRef<'n>, Opened),

@@ -16,6 +16,7 @@ use crate::lock::words::{Fence, Hold, LAST_MS, Terms, Ticket};
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing token: the one it has, if it holds them all with
     /// the same token already, and else a new one. This claims what is offered to places of the owner.
+    #[inline(always)]
     pub(super) fn take<'n>(
         &mut self,
         turn: &mut Turn<'_>,

@@ -56,6 +56,7 @@ impl Locks {
 
     /// Ends this owner's hold, and returns whether there was one that it knew of. Its requests for the lock must have
     /// been withdrawn; `in_time` are the locks for which there were any, or a hold that has been ended already.
+    #[inline(always)]
     fn release_one(
         &mut self,
         turn: &mut Turn<'_>,
@@ -83,7 +84,7 @@ impl Locks {
     }
 
     /// Ends this owner's hold, if there is one, and returns whether the owner knew of it.
-    #[inline]
+    #[inline(always)]
     fn end_hold(
         &mut self,
         turn: &mut Turn<'_>,
@@ -104,7 +105,7 @@ impl Locks {
 impl Records<'_, '_> {
     /// Ends this owner's hold, which is in the key, and returns whether the owner knew of it. `is_only_one` says that no
     /// other share is in the key or remembered.
-    #[inline]
+    #[inline(always)]
     fn release(
         &mut self,
         owner: &[u8],

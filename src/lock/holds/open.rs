@@ -134,6 +134,7 @@ impl Holds {
     ///
     /// The server opens keys for a write command, so a key that has expired by its clock is not seen here. That
     /// is enough: the next owner can only be granted the lock after this.
+    #[inline(always)]
     pub fn open_to_release(
         &mut self,
         turn: &mut Turn<'_>,
