@@ -101,11 +101,6 @@ impl Locks {
             for name in &*names {
                 self.settling(turn, name.borrow()).refresh_holders();
             }
-            // The search passes over a wait whose time is up.
-            if let Some(place) = self.waiting.waits.get(ticket) {
-                let until = self.waiting.places.end_of_wait(place);
-                self.waiting.waits.keep_until(ticket, until);
-            }
             _ = self.wake(turn, ticket);
         }
     }

@@ -176,6 +176,11 @@ impl Outcomes<'_> {
     pub fn lose_grant(&mut self, ticket: Ticket) {
         self.waiting.pending.remove(ticket);
         self.end_offer(ticket, false);
+        // Its lease may have gone on in a stall: else it looks as if no tick had come since it ended.
+        if let Some(place) = self.waiting.waits.get(ticket) {
+            let until = self.waiting.places.end_of_wait(place);
+            self.waiting.waits.keep_until(ticket, until);
+        }
         self.waiting.fall_asleep(ticket);
     }
 

@@ -19,7 +19,8 @@ pub enum Held {
 #[derive(Debug, Default)]
 pub struct Sharers {
     by_print: Table<Holder>,
-    /// Has another client changed the key since? It may have put one in place of another.
+    /// Has another client changed the key since, or was one added that ends with the key? It may have put one in place of
+    /// another, and ends at another time after a step of the wall clock.
     is_touched: bool,
     /// After how many steps of the wall clock they were read from the key. What others have written there ends at
     /// another time after the next.
@@ -224,6 +225,7 @@ impl Held {
         match self {
             Self::Alone(_) => None,
             Self::Shared(sharers) => {
+                sharers.is_touched |= entry.end.by_our_clock().is_none();
                 let holder = Holder { owner: Owner::from(owner), entry };
                 sharers.by_print.insert(secret.print(owner), holder)
             }

@@ -108,6 +108,19 @@ fn those_that_wake_stand_in_the_order_in_which_they_came_and_let_the_others_slee
 }
 
 #[test]
+fn a_place_is_kept_though_its_message_finds_no_receiver_after_a_stall() {
+    let mut server = server();
+    server.deaf.insert("news".to_owned());
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.lags_until(LEASE + 200);
+    server.at(2 * LEASE + 199);
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
+    assert!(matches!(server.asks_for_it("ben"), Ok(Acquired::Held(_))));
+}
+
+#[test]
 fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_wake() {
     let mut server = ten_asleep();
     server.waits("eve", 10);

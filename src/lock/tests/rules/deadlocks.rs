@@ -72,6 +72,18 @@ fn a_sharer_that_lasts_longer_after_a_step_of_the_clock_is_in_a_deadlock() {
 }
 
 #[test]
+fn a_share_of_another_client_s_that_its_owner_has_asked_for_counts_in_a_deadlock_after_a_step_back()
+{
+    let mut server = server();
+    server.foreign(Write::Set(LOCK, shares([("cid", 50)])));
+    server.takes(&[LOCK], Request { ttl: 20, ..sharing("cid") });
+    server.step(-50);
+    server.at(70);
+    server.queues(&[OTHER, LOCK], alone("ann"));
+    assert!(server.is_refused(&[OTHER], alone("cid")));
+}
+
+#[test]
 fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
     // The writer waits for nothing else, and is not looked at for itself.
     let mut server = server();

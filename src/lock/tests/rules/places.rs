@@ -65,6 +65,23 @@ fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
 }
 
 #[test]
+fn a_place_whose_lease_has_gone_on_and_whose_grant_is_lost_makes_no_other_last_longer() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.place_of("ben");
+    // The server was stalled: the lease goes on from here.
+    server.lags_until(LEASE + 200);
+    server.place_of("eve");
+    server.del(LOCK);
+    server.at(2 * LEASE + 190);
+    assert_eq!(server.holder(), held("eve", 2 * LEASE + 200));
+    server.place_of("ben");
+    server.at(2 * LEASE + 201);
+    assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("ben"));
+    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
+}
+
+#[test]
 fn an_owner_that_holds_some_of_it_gets_no_place() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));

@@ -68,8 +68,10 @@ impl Waiting {
         None
     }
 
-    /// No client has received the message that it is this place's turn: its claim ends at once.
+    /// No client has received the message that it is this place's turn: its claim ends at once. Its lease may have gone on
+    /// in a stall, which its claim shows no more after this.
     pub fn pass_by(&mut self, ticket: Ticket, now: Now) {
+        self.note_stall(now);
         self.waits.change(ticket, |waiter| {
             if waiter.is_granted()
                 && let Tell::Place(place) = &mut waiter.tell

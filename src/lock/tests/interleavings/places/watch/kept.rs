@@ -401,12 +401,16 @@ impl Watch {
         })
     }
 
-    /// Has it missed its turn while its owner waits for other locks?
+    /// Has it missed its turn while its owner waits for other locks, or holds one of its own by another request?
     fn is_passed_by(&self, place: &Wait, now: Ms) -> bool {
         let has_missed = place.is_undelivered || place.robbed || now > place.claim_ends;
+        let is_held = |&lock: &Lock| {
+            self.seen.hold(lock, place.owner).is_some_and(|held| held.claim.is_none())
+        };
         place.is_granted()
             && has_missed
-            && self.other_wait(&place.locks, place.owner, false, now).is_some()
+            && (self.other_wait(&place.locks, place.owner, false, now).is_some()
+                || place.locks.iter().any(is_held))
     }
 
     /// A client that has come to hold a lock, and was told by no reply, has to claim it.
