@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_server_that_starts_with_a_clock_that_was_set_back_begins_after_what_was_written_last() {
-        let mut old = FencingClock::new(at(0), false);
+        let mut old = FencingClock::new(at(4900), false);
         let before = old.next(at(5000));
         let mut new = FencingClock::new(at(100), false);
         new.begin_after(5_000_000, at(100));

@@ -234,3 +234,18 @@ fn a_share_without_an_end_is_in_the_way_for_as_long_as_another_s_share_keeps_the
     server.at(20);
     assert!(server.is_refused(&[LOCK], alone("eve")));
 }
+
+#[test]
+fn a_hold_that_its_owner_has_not_heard_of_or_claimed_is_in_the_way_of_others() {
+    for ask in [Request { patience: Patience::Forever, ..alone("ann") }, in_queue(alone("ann"))] {
+        let mut server = late_server();
+        server.takes(&[A], alone("eve"));
+        server.takes(&[B], alone("ben"));
+        server.asks(&[A], ask).unwrap();
+        server.queues(&[A], alone("ben"));
+        server.release(A, "eve").unwrap();
+        assert_eq!(server.holder().unwrap().0, "ann");
+        let found = deadlock(&mut server, &[B], alone("ann"));
+        assert_eq!(found, [link("ann", B, Claim::Holds), link("ben", A, Claim::Holds)]);
+    }
+}

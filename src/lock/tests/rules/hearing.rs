@@ -107,3 +107,28 @@ fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_
         assert_eq!(server.holder(), held("ann", 50), "{write:?}");
     }
 }
+
+#[test]
+fn a_hold_with_session_ends_if_its_connection_closed_before_the_grant_though_its_owner_has_heard() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.queues(&[LOCK], Request { session: true, ..alone("ben") });
+    let client = server.client_of(ben).unwrap();
+    server.says_closed(client);
+    server.release(LOCK, "ann").unwrap();
+    // By another connection.
+    assert!(server.check(LOCK, "ben").unwrap().is_some());
+    server.end_waits_of(client);
+    server.at(1);
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_grant_whose_connection_has_closed_in_the_turn_of_its_reply_is_given_back_as_the_wait_ends() {
+    let (mut server, ben) = on_its_way();
+    server.locks.outcomes().reply_stays(ben);
+    server.locks.outcomes().confirm(|_| false);
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+}

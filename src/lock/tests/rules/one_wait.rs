@@ -169,3 +169,16 @@ fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_h
     server.at(LEASE + 1);
     assert_eq!(server.locks.waiting.waits.leased_places(), 0, "her lease is over");
 }
+
+#[test]
+fn a_place_whose_claim_runs_out_while_its_owner_waits_for_another_lock_is_over() {
+    let (mut server, _) = ann_has_a_place();
+    let patience = told_on(Some(("her", "turn")), LEASE);
+    server.asks(&[LOCK], Request { patience, ..in_queue(alone("ann")) }).unwrap();
+    server.set_limits(|limits| limits.claim_time = 20);
+    server.release(LOCK, "eve").unwrap();
+    server.queues(&[OTHER], forever(alone("ann")));
+    server.at(30);
+    assert_eq!(server.holder().unwrap().0, "ben");
+    assert_eq!(server.locks.waiting.waits.leased_places(), 0);
+}

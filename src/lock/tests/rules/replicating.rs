@@ -435,3 +435,17 @@ fn a_renewal_is_not_told_of_a_hold_that_its_owner_was_granted_since_and_has_not_
     assert_eq!(told_to(&server, renewal), Some(Reply::TimedOut));
     assert_eq!(told_to(&server, again), None);
 }
+
+#[test]
+fn a_retry_between_an_acknowledgement_and_the_next_tick_waits_for_one_of_its_own() {
+    let (mut server, _) = pending();
+    let sent = server.sent();
+    server.keys.acknowledged[0] = sent;
+    server.locks.waiting.pending.heard(sent, vec![sent]);
+    let again = pends(&mut server, Request { ttl: 5000, ..replicated("ann", 1) });
+    server.at(1);
+    assert_eq!(told_to(&server, again), None);
+    server.acknowledges(0);
+    server.at(2);
+    assert!(server.was_granted(again).is_some());
+}

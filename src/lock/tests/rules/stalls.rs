@@ -238,9 +238,12 @@ fn one_that_has_left_its_queues_in_the_same_turn_comes_before_no_place() {
 fn what_has_left_with_its_slot_is_forgotten_though_no_client_asks_for_it() {
     let mut server = server_like(Flavour { in_cluster: true, ..Flavour::default() });
     server.gets("ann", 100_000);
+    let ben = server.waits("ben", 100);
+    server.kill(ben);
     server.locks.slots_left(&[0..=16_383], server.now());
     all_ticks(&mut server, |_| 0);
     assert_eq!(server.locks.remembered().holds, 0);
+    assert!(!server.locks.holds().may_be_in_the_way(LOCK.0, b"ann"));
 }
 
 #[test]

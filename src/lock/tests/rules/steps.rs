@@ -24,13 +24,15 @@ fn nothing_is_brought_into_step_while_nothing_may_be_written() {
 
 #[test]
 fn the_key_of_a_lock_with_a_queue_is_corrected_after_a_step() {
-    let mut server = server();
-    server.gets("ann", 100_000);
-    server.waits("ben", 100);
-    server.step(MINUTE);
-    server.at(1);
-    let until = START + 100_000 + MINUTE.unsigned_abs();
-    assert_eq!(server.keys.get(LOCK).unwrap().deadline, Some(until));
+    for by in [MINUTE, -MINUTE] {
+        let mut server = server();
+        server.gets("ann", 100_000);
+        server.waits("ben", 100);
+        server.step(by);
+        server.at(1);
+        let until = (START + 100_000).saturating_add_signed(by);
+        assert_eq!(server.keys.get(LOCK).unwrap().deadline, Some(until));
+    }
 }
 
 #[test]
@@ -327,4 +329,24 @@ fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_ends_its_hold() 
             assert_eq!(held, lasts, "{ask:?}, by {step}, {again}");
         }
     }
+}
+
+#[test]
+fn numbers_jump_at_once_when_the_lead_is_raised() {
+    let mut server = server();
+    let before = server.gets("ann", 100);
+    let lead = Limits::DEFAULT.fence_lead;
+    server.set_limits(|limits| limits.fence_lead = 2 * lead);
+    let after = server.takes(&[OTHER], alone("ben"));
+    assert!(after - before >= lead * 999, "{before}, {after}");
+}
+
+/// Of a plain `SET` no event is heard while no client waits.
+#[test]
+fn an_owner_whose_key_was_set_anew_without_an_expiry_after_a_step_hears_so() {
+    let mut server = server();
+    server.gets("ann", 100_000);
+    server.step(50);
+    server.keys.write(Write::Set(LOCK, token("ann", None)));
+    assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Unlimited)));
 }

@@ -169,3 +169,14 @@ fn when_a_key_that_went_too_early_was_to_be_written_again_nothing_is_granted_in_
     server.at(300);
     assert!(server.was_granted(ben).is_some());
 }
+
+#[test]
+fn a_key_that_may_not_be_written_again_yet_is_written_as_soon_as_it_may() {
+    let mut server = gone_too_early("alone", Flavour::default());
+    server.keys.closed.insert(LOCK);
+    server.at(30);
+    assert_eq!(server.keys.get(LOCK), None);
+    server.keys.closed.clear();
+    server.at(50);
+    assert_eq!(server.keys.get(LOCK).map(|key| key.deadline), Some(ends(100)));
+}
