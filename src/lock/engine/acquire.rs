@@ -53,9 +53,7 @@ impl<'l> Acquire<'l, '_> {
             let waits = &self.locks.waiting.waits;
             self.own = self.own.filter(|&own| waits.get(own).is_some_and(Waiter::has_not_ended));
             if self.own.is_some() || self.group.is_some() {
-                let own = (self.group, self.own);
-                let ends = |&name| self.locks.outcomes().end_overdue_before(self.turn, name, own);
-                names.iter().for_each(ends);
+                self.locks.outcomes().end_overdue(self.turn);
             }
         }
         if let &[name] = names {

@@ -13,7 +13,7 @@ use crate::lock::stats::{Counts, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::{State, Tell, Waiter};
-use crate::lock::words::{Group, Ms, Name, NameRef, Ticket};
+use crate::lock::words::{Ms, Name, Ticket};
 
 /// What it takes to end waits, and what the server says of clients.
 pub struct Outcomes<'l> {
@@ -128,20 +128,17 @@ impl Outcomes<'_> {
         self.give_up(own);
     }
 
-    /// Ends the waits that are over, and would come before a new request of this group, whose owner waits by `own`.
-    pub fn end_overdue_before(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        (group, own): (Option<Group>, Option<Ticket>),
-    ) {
+    /// Ends the waits whose time is up.
+    pub fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
-            && let Some(queue) = self.waiting.queues.get(name)
-            && let Some(next) = queue.in_the_way(group, own)
-            && let Some(outcome) = self.waiting.outcome_if_over(next, turn.now)
+            && let Some((until, ticket)) = self.waiting.waits.next_time_up()
+            && until <= turn.now.ms()
         {
-            turn.budget.draw(self.waiting.waits.reply_cost(next));
-            self.end_wait(next, outcome);
+            turn.budget.draw(self.waiting.waits.reply_cost(ticket));
+            match self.waiting.waits.is_place(ticket) {
+                true => self.end_or_extend_lease(turn, ticket),
+                false => self.end_wait(ticket, State::TimedOut),
+            }
         }
     }
 
@@ -156,7 +153,7 @@ impl Outcomes<'_> {
     }
 
     /// Ends a lease whose time has come, or extends it because its owner could not ask.
-    pub fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         self.waiting.note_if_kept_back(turn, ticket);
         let place = self.waiting.waits.get(ticket);
         let until = place.map_or(0, |place| self.waiting.places.end_of_wait(place));

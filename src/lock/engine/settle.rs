@@ -185,6 +185,10 @@ impl Settling<'_, '_> {
     /// Returns the first waiter of the queue, after it has concluded those before it that must not be granted
     /// anything any more.
     fn advance_to_first(&mut self) -> Option<Ticket> {
+        // With FAIR, one that is over may be in the way of others without being the first.
+        if self.locks.waiting.queues.fair(self.name).is_some() {
+            self.locks.outcomes().end_overdue(self.turn);
+        }
         loop {
             let ticket = self.locks.waiting.queues.get(self.name)?.first()?;
             if self.turn.budget.is_spent() {

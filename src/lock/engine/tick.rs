@@ -6,7 +6,6 @@ use crate::lock::holds::LockAndOwner;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::room::give_back_room;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::waits::waiter::State;
 use crate::lock::words::{Ms, Name, earlier};
 
 /// How many places and holds of closed connections a tick ends.
@@ -86,17 +85,7 @@ impl Locks {
         }
         self.outcomes().send_some_away(&mut turn.budget);
         self.see_to_places(turn);
-        while !turn.budget.is_spent()
-            && let Some((until, ticket)) = self.waiting.waits.next_time_up()
-            && until <= turn.now.ms()
-        {
-            turn.budget.draw(self.waiting.waits.reply_cost(ticket));
-            if self.waiting.waits.is_place(ticket) {
-                self.outcomes().end_or_extend_lease(turn, ticket);
-            } else {
-                self.outcomes().end_wait(ticket, State::TimedOut);
-            }
-        }
+        self.outcomes().end_overdue(turn);
         self.see_to_pending(turn);
         let is_put_off = self.is_put_off(turn.now);
         while !is_put_off

@@ -80,6 +80,20 @@ fn a_request_whose_time_is_up_keeps_none_of_its_group_waiting() {
 }
 
 #[test]
+fn one_without_fair_whose_time_is_up_keeps_no_group_behind_it() {
+    let mut server = full();
+    let ann = waits_fairly(&mut server, "ann:3", 2);
+    let wall = Request { patience: Patience::Until(START + 50), ..limited("wall", 2) };
+    server.queues(&[LOCK], wall);
+    let ben = waits_fairly(&mut server, "ben:1", 2);
+    server.lags_until(60);
+    server.release(LOCK, "ann:1").unwrap();
+    server.turn();
+    assert!(server.was_granted(ben).is_some(), "ben has none");
+    assert!(server.was_granted(ann).is_none(), "ann has one");
+}
+
+#[test]
 fn nothing_is_left_of_groups_that_do_not_wait() {
     let mut server = full();
     waits_fairly(&mut server, "ben:1", 2);
