@@ -48,11 +48,11 @@ impl Locks {
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
+        let sends_away = self.limits.drain && self.waiting.waits.lists().clients.first().is_some();
         if sends_away || self.has_backlog() {
             return Some(0);
         }
-        let time_up = self.waiting.waits.next_time_up().map(|(until, _)| until);
+        let time_up = self.waiting.waits.lists().times_up.first().map(|(until, _)| until);
         let look = (self.waiting.waits.has_places()).then(|| self.waiting.places.next_look());
         let time_up = earlier(earlier(time_up, look), self.waiting.pending.next_look());
         let writes = if self.waiting.queues.has_noted() {
@@ -61,7 +61,8 @@ impl Locks {
             let returns = self.offers.returns.first().map(|&(at, _)| at);
             let alarm = self.waiting.queues.next_alarm();
             let missing = self.holds.missing().first().map(|&(at, _)| at);
-            let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
+            let claim =
+                self.waiting.waits.lists().claims.first().map(|(end, _)| end.saturating_add(1));
             let alarm = earlier(alarm, earlier(missing, claim));
             earlier(alarm, returns)
         };
@@ -87,7 +88,7 @@ impl Locks {
         self.outcomes().send_some_away(&mut turn.budget);
         self.see_to_places(turn);
         while !turn.budget.is_spent()
-            && let Some((until, ticket)) = self.waiting.waits.next_time_up()
+            && let Some((until, ticket)) = self.waiting.waits.lists().times_up.first()
             && until <= turn.now.ms()
         {
             turn.budget.draw(self.waiting.waits.reply_cost(ticket));

@@ -102,8 +102,8 @@ impl Queues {
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.
-    pub fn before(&self, names: &[Name], ticket: Ticket) -> usize {
-        let queues = names.iter().filter_map(|name| self.get(name.borrow()));
+    pub fn before(&self, names: &[NameRef<'_>], ticket: Ticket) -> usize {
+        let queues = names.iter().filter_map(|&name| self.get(name));
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 

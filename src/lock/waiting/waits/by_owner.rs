@@ -1,8 +1,31 @@
 //! The requests of each owner.
 
+use std::cmp::Ordering;
+
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
 use crate::lock::words::{Db, Group, Mode, NameRef, Request};
+
+/// A request of an owner, in the order of the owners' prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub print: u64,
+    pub ticket: Ticket,
+}
+
+impl Ord for Owned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // One comparison instead of two: there may be many of them, in no order that could be foreseen.
+        let number = |one: &Self| (u128::from(one.print) << 64) | u128::from(one.ticket);
+        number(self).cmp(&number(other))
+    }
+}
+
+impl PartialOrd for Owned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Waits {
     /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
@@ -30,8 +53,8 @@ impl Waits {
     ) -> impl Iterator<Item = Ticket> + 'a {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
         let print = self.print_of(owner);
-        let its = self.by_owner.from((print, Ticket::MIN));
-        let its = its.take_while(move |&&(of, _)| of == print).map(|&(_, ticket)| ticket);
+        let its = self.by_owner.from(Owned { print, ticket: Ticket::MIN });
+        let its = its.map_while(move |(one, ())| (one.print == print).then_some(one.ticket));
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
     }
 
@@ -77,8 +100,8 @@ impl Waits {
 
     /// All requests and places for locks of this database that have not ended.
     pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
-        let all = self.by_owner.iter();
-        let all = all.filter_map(|&(_, ticket)| Some((ticket, self.get(ticket)?)));
+        let all = self.by_owner.keys();
+        let all = all.filter_map(|one| Some((one.ticket, self.get(one.ticket)?)));
         all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
     }
 
