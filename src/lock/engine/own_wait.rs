@@ -47,10 +47,12 @@ impl Acquire<'_, '_> {
             return None;
         }
         // An owner that asks for its place in time has done so, also if the key is no lock just now.
+        let is_kept = |one: &Waiter| {
+            let is_waiting = one.place().is_some() && one.state == State::Waiting;
+            is_waiting && one.is_for(self.names) && one.mode == self.request.terms.mode
+        };
         if matches!(self.request.patience, Patience::Place(_))
-            && waiting.waits.is_place(own)
-            && waiting.waits.is_waiting(own)
-            && waiting.waits.is_for(own, self.names, self.request)
+            && waiting.waits.get(own).is_some_and(is_kept)
         {
             self.take_over_as_it_is(own);
         }

@@ -34,11 +34,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A queue that is new after so many changes of many keys.
-    pub(super) fn new(changes: u64) -> Self {
-        Self { seen: Some(changes), ..Self::default() }
-    }
-
     pub fn fair(&self) -> Option<&Fair> {
         self.fair.as_deref()
     }

@@ -120,7 +120,7 @@ impl Queues {
         if let Some(name) = self.noted.pop_first() {
             return Some(name);
         }
-        if self.next_alarm().is_some_and(|at| at <= now.ms())
+        if self.alarms.first().is_some_and(|&(at, _)| at <= now.ms())
             && let Some((_, name)) = self.alarms.pop_first()
         {
             if let Some(queue) = self.get_mut(name.borrow()) {
@@ -133,9 +133,9 @@ impl Queues {
         self.by_name.get_index(self.unseen).map(|(name, _)| name.clone())
     }
 
-    /// When the first lock is to be settled.
-    pub fn next_alarm(&self) -> Option<Ms> {
-        self.alarms.first().map(|&(at, _)| at)
+    /// When the next lock is to be settled.
+    pub fn next_look(&self) -> Option<Ms> {
+        if self.has_noted() { Some(0) } else { self.alarms.first().map(|&(at, _)| at) }
     }
 
     /// At least so long, and longer where many locks may have to be looked at again.
@@ -168,15 +168,15 @@ mod tests {
         for (name, at) in names.iter().zip([50, 30, 40]) {
             queues.look_by(name.borrow(), at);
         }
-        assert_eq!(queues.next_alarm(), Some(30));
+        assert_eq!(queues.next_look(), Some(30));
         queues.look_by(names[0].borrow(), 20);
         queues.look_by(names[0].borrow(), 60);
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(20), [3, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(20), [3, 0]));
         queues.close(names[0].borrow());
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(30), [2, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(30), [2, 0]));
         assert_eq!(queues.take_due(Now::from_micros(29_999)), None);
         assert!(queues.take_due(Now::from_micros(30_000)) == Some(names[1].clone()));
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(40), [1, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(40), [1, 0]));
     }
 
     #[test]

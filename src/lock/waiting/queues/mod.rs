@@ -87,8 +87,11 @@ impl Queues {
     fn open(&mut self, name: NameRef<'_>) -> (Name, &mut Queue) {
         let stored = self.by_name.get_key_value(&name).map(|(stored, _)| stored.clone());
         let name = stored.unwrap_or_else(|| name.keep());
-        let new = || Queue::new(self.changes);
-        let queue = self.by_name.entry(name.clone()).or_insert_with(new);
+        let queue = self.by_name.entry(name.clone()).or_insert_with(|| {
+            let mut queue = Queue::default();
+            queue.seen = Some(self.changes);
+            queue
+        });
         (name, queue)
     }
 

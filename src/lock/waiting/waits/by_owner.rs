@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
-use crate::lock::words::{Db, Group, Mode, NameRef, Request};
+use crate::lock::words::{Db, Group, Mode, NameRef};
 
 /// A request of an owner, in the order of the owners' prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,6 @@ impl PartialOrd for Owned {
 }
 
 impl Waits {
-    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
-    /// the index compares the owner too.
-    pub fn print_of(&self, owner: &[u8]) -> u64 {
-        self.secret.half_print(owner)
-    }
-
     /// The group of this owner.
     pub fn group_of(&self, owner: &[u8]) -> Group {
         self.secret.group_of(owner)
@@ -52,7 +46,8 @@ impl Waits {
         are: impl Fn(&Waiter) -> bool + 'a,
     ) -> impl Iterator<Item = Ticket> + 'a {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
-        let print = self.print_of(owner);
+        // Two owners may share one.
+        let print = self.secret.half_print(owner);
         let its = self.by_owner.from(Owned { print, ticket: Ticket::MIN });
         let its = its.map_while(move |(one, ())| (one.print == print).then_some(one.ticket));
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
@@ -79,12 +74,6 @@ impl Waits {
             return None;
         }
         self.of(owner, |one| one.place().is_some() && one.is_for(names)).next()
-    }
-
-    /// Is this wait for these locks, and in the mode of this request?
-    pub fn is_for(&self, wait: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
-        let waiter = self.get(wait);
-        waiter.is_some_and(|one| one.is_for(names) && one.mode == request.terms.mode)
     }
 
     /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and

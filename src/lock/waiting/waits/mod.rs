@@ -131,7 +131,7 @@ impl Waits {
         let waiter = Waiter {
             names,
             owner: Rc::from(terms.owner),
-            print: self.print_of(terms.owner),
+            print: self.secret.half_print(terms.owner),
             ttl: terms.ttl,
             mode: terms.mode,
             ends: until.unwrap_or(FOREVER),
