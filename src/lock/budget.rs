@@ -14,12 +14,7 @@ pub const SHARED_GRANT: usize = 50;
 /// The cost of settling a lock, without what is granted.
 pub const SETTLE: usize = 4;
 /// The cost of replying to a waiter. Most of it is the server's, which writes to the client by itself.
-const REPLY: usize = 12;
-
-/// Returns the cost of taking a waiter out of this many queues, and of replying to it.
-pub fn reply(queues: usize) -> usize {
-    REPLY.saturating_add(queues)
-}
+pub const REPLY: usize = 12;
 
 impl Budget {
     /// The budget of one command or one tick.

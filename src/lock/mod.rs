@@ -55,7 +55,7 @@ pub use limits::{MOST_REPLICAS, MOST_SHARERS};
 pub use log::entry::{LateUse, LogEntry, Reason, Truncated};
 pub(crate) use room::give_back_room;
 pub use stats::classes::{Class, MOST_CLASSES};
-pub use time::{from_wall, to_wall};
+pub use time::{earlier, from_wall, to_wall};
 pub use turn::Turn;
 pub use waiting::place::Message;
 pub use waiting::report::{QueuedWaiter, USUALLY_NAMED, WaitingGroup};

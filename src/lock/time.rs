@@ -61,5 +61,8 @@ pub fn after(deadline: Option<Ms>) -> Option<Ms> {
 
 /// Returns the earlier of two ends; `None` is an end that never comes.
 pub fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
-    one.into_iter().chain(other).min()
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }

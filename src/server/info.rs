@@ -96,7 +96,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 34] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
     let waiting = &locks.waiting;
-    let (waiters, contended) = (waiting.waits.count_waiting(), waiting.queues.len());
+    let (waiters, contended) = (waiting.waits.lists().waiting(), waiting.queues.len());
     [
         (c"acquired_total", counts.acquired),
         (c"acquired_after_wait_total", counts.acquired_after_wait),
@@ -123,8 +123,8 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 34] {
         (c"notified_total", counts.notified),
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
-        (c"places", number(waiting.waits.leased_places())),
-        (c"queue_places", number(waiting.waits.entries())),
+        (c"places", number(waiting.waits.lists().places.len())),
+        (c"queue_places", number(waiting.waits.lists().entries)),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),
         (c"wait_usec_p99", counts.waits.quantile(990)),

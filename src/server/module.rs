@@ -19,7 +19,7 @@ use super::sent_on::SentOn;
 use super::subscriptions::Subscriptions;
 use super::timer::Timer;
 use super::version::Server;
-use crate::lock::{Locks, Ms, Now, Secret};
+use crate::lock::{Locks, Ms, Now, Secret, earlier};
 
 /// How long after a panic we go on with what it has cut short. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
@@ -118,10 +118,8 @@ impl Module {
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
         let waits = self.read(|locks| !locks.waiting.pending.is_empty()).unwrap_or(true);
-        let others =
-            self.sent_on.next_look().into_iter().chain(self.replicas.next_look(waits, now));
-        let due = due.into_iter().chain(others).min();
-        self.ring_at(due, now);
+        let others = earlier(self.sent_on.next_look(), self.replicas.next_look(waits, now));
+        self.ring_at(earlier(due, others), now);
     }
 
     /// Sets the timer to this time.

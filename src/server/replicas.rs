@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
 
+use super::clock;
 use super::ffi::api::{self, CommandFilter, FilterCtx};
 use super::ffi::{Ctx, FILTER_NO_SELF, context, text};
 use super::instance;
@@ -164,10 +165,10 @@ unsafe fn is_word(ctx: *mut FilterCtx, at: c_int, word: &[u8]) -> bool {
 impl Module {
     /// An event-loop iteration ends. Hears what replicas have, and asks those for it that have not been asked since a grant began
     /// to wait. Returns whether there may be work for the core.
-    pub fn hear_replicas(&self, now: Now) -> bool {
+    pub fn hear_replicas(&self) -> bool {
         let is_heard = self.replicas.heard.take();
         if is_heard || self.read(|locks| locks.waiting.pending.has_unsent()) == Ok(true) {
-            self.see_to_replicas(now);
+            self.see_to_replicas(clock::now());
         }
         is_heard
     }

@@ -11,11 +11,11 @@
 //! left. Nothing is said to such a client at all.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ffi::Text;
 use super::waiting_name::waiting_name;
-use crate::lock::{Ms, Now, Ticket, slot};
+use crate::lock::{Ms, Now, Ticket, give_back_room, slot};
 
 /// How long until we look again.
 const PAUSE: Ms = 100;
@@ -30,7 +30,7 @@ pub struct SentOn {
     /// How often we have looked at each that is left to the server.
     looks: RefCell<BTreeMap<Ticket, u8>>,
     /// The waiters whose reply waits for the end of the turn.
-    pub waiting: RefCell<Vec<Ticket>>,
+    pub waiting: RefCell<VecDeque<Ticket>>,
     next_look: Cell<Ms>,
     /// What was found last, and when: many waiters of one slot cost one question.
     found: Cell<Option<(Ms, slot::Slot, bool)>>,
@@ -58,6 +58,13 @@ impl SentOn {
         let count = looks.entry(ticket).or_default();
         *count = count.saturating_add(1);
         *count <= LOOKS
+    }
+
+    /// Takes the next waiter whose reply waits for the end of the turn.
+    pub fn next_to_reply(&self) -> Option<Ticket> {
+        let mut waiting = self.waiting.borrow_mut();
+        give_back_room!(waiting);
+        waiting.pop_front()
     }
 
     /// This waiter has come to its end.

@@ -130,16 +130,14 @@ impl Module {
         if !self.has_to_wake() {
             return;
         }
-        let to_reply = self.change(|locks| locks.outbox.take_to_reply());
-        if let Ok(to_reply) = to_reply {
+        while let Ok(Some(ticket)) = self.change(|locks| locks.outbox.next_to_reply()) {
             // A server that writes a reply at once leaves its client blocked until the end of the turn. Should
             // it become a replica in that turn, or the client's slot leave, it would send a second reply.
             if self.server.replies_stay() {
-                self.sent_on.waiting.borrow_mut().extend(&to_reply);
+                self.sent_on.waiting.borrow_mut().push_back(ticket);
             } else {
-                to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
+                self.waiting.wake(ticket);
             }
-            _ = self.change(|locks| locks.outbox.give_back(to_reply));
         }
         self.set_timer(now);
     }
@@ -147,21 +145,17 @@ impl Module {
     /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server
     /// has not sent away, and is not about to, get the reply that waited for this.
     fn end_turn(&self) {
-        if self.hear_replicas(clock::now()) {
+        if self.hear_replicas() {
             self.tick(false);
         }
-        let waiting = self.sent_on.waiting.take();
-        if waiting.is_empty() {
-            return;
-        }
-        let (now, in_cluster) = (clock::now(), self.cluster.is_on());
-        for ticket in waiting {
-            if !in_cluster || !self.leave_to_server(ticket, now) {
+        let in_cluster = self.cluster.is_on();
+        while let Some(ticket) = self.sent_on.next_to_reply() {
+            if !in_cluster || !self.leave_to_server(ticket, clock::now()) {
                 self.waiting.wake(ticket);
             }
-        }
-        if in_cluster {
-            self.set_timer(now);
+            if in_cluster {
+                self.set_timer(clock::now());
+            }
         }
     }
 
@@ -175,6 +169,7 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        self.waiting.len() > 0 || self.read(|locks| locks.waiting.waits.leased_places()) != Ok(0)
+        self.waiting.len() > 0
+            || self.read(|locks| locks.waiting.waits.lists().places.len()) != Ok(0)
     }
 }

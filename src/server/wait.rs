@@ -83,13 +83,8 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 /// What a client is to be told now; nothing if it has been told already.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.get(ticket, |client| client.in_words)?;
-    let tell = |locks: &mut Locks| {
-        let reply = locks.outcomes().outcome(ticket).map(in_words);
-        if module.server.replies_stay() {
-            locks.outcomes().reply_stays(ticket);
-        }
-        reply
-    };
+    let stays = module.server.replies_stay();
+    let tell = |locks: &mut Locks| locks.outcomes().outcome(ticket, stays).map(in_words);
     match module.change(tell) {
         Ok(reply) => reply,
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at

@@ -23,7 +23,7 @@ impl Locks {
         }
         while !turn.budget.is_spent()
             && !self.is_put_off(turn.now)
-            && let Some((end, ticket)) = self.waiting.waits.next_claim()
+            && let Some((end, ticket)) = self.waiting.waits.lists().claims.first()
             && end < turn.now.ms()
         {
             let is_writable = turn.keys.is_writable();
@@ -38,7 +38,7 @@ impl Locks {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }
         }
-        self.counts.note_waiting(self.waiting.waits.count_waiting());
+        self.counts.note_waiting(self.waiting.waits.lists().waiting());
     }
 
     /// Puts a granted place to sleep, if it does not hold all its locks any more. For an owner that retries.

@@ -119,7 +119,9 @@ impl Records<'_, '_> {
             // Earlier holds that no event has reported as ended must have expired.
             self.record_ended(Lost::all(others, Reason::Expired));
             count(&mut self.journal.counts.acquired, 1);
-            self.journal.classes.count_grant(name.key);
+            if let Some(class) = self.journal.classes.of(name.key) {
+                count(&mut class.grants, 1);
+            }
         } else if goes_on {
             self.journal.record_lost(&Lost::all(others, Reason::Overwritten));
             return;

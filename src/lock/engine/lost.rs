@@ -66,10 +66,11 @@ impl Journal<'_> {
             if let Some(counter) = counter {
                 count(counter, usize::from(former.entry.is_counted()));
             }
-            if !self.classes.are_none() && former.entry.is_counted() {
+            if former.entry.is_counted()
+                && let Some(class) = self.classes.of(self.name.key)
+            {
                 let end = former.entry.end.known().map_or(now, |end| end.min(now));
-                let lasted = end.saturating_sub(former.entry.since);
-                self.classes.count_lost(self.name.key, reason, 1, Some(lasted));
+                class.count_lost(reason, end.saturating_sub(former.entry.since));
             }
             if former.entry.tally != Tally::Lost {
                 self.log_loss(reason, former, 1);

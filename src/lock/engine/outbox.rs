@@ -2,29 +2,23 @@
 
 use std::collections::VecDeque;
 
+use crate::lock::room::give_back_room;
 use crate::lock::words::{Name, Ticket};
 
 /// Replies and events that have not been fetched yet.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Waiters whose outcome is decided and whose clients must be replied to.
-    pub(in crate::lock) to_reply: Vec<Ticket>,
+    pub(in crate::lock) to_reply: VecDeque<Ticket>,
     /// Locks whose holds have expired: each is announced in the next tick.
     pub(in crate::lock) expired: VecDeque<Name>,
 }
 
 impl Outbox {
-    /// Takes the waiters whose clients must be unblocked now, in the order in which that was decided: no more than a
-    /// turn's budget allows. Each reply is then the waiter's [`outcome`](crate::lock::Locks::outcome).
-    pub fn take_to_reply(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.to_reply)
-    }
-
-    /// Gives back the list of those that were replied to, so that its memory is used again.
-    pub fn give_back(&mut self, mut replied: Vec<Ticket>) {
-        replied.clear();
-        if self.to_reply.capacity() == 0 && replied.capacity() <= 64 {
-            self.to_reply = replied;
-        }
+    /// Takes the next waiter whose client must be unblocked now, in the order in which that was decided: there are no more
+    /// than a turn's budget allows. The reply is then the waiter's [`outcome`](crate::lock::engine::outcomes::Outcomes::outcome).
+    pub fn next_to_reply(&mut self) -> Option<Ticket> {
+        give_back_room!(self.to_reply);
+        self.to_reply.pop_front()
     }
 }

@@ -34,7 +34,7 @@ pub struct Offers {
     pub closed: BTreeSet<u64>,
     /// Waiters that have ended as if their grants had been delivered, until it is known whether their connections
     /// outlive the turn of the server's loop.
-    pub unconfirmed: Vec<(Ticket, Waiter)>,
+    pub unconfirmed: Vec<(Ticket, Box<Waiter>)>,
     /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
     pub replied: Vec<Ticket>,
 }
@@ -69,13 +69,13 @@ impl Outcomes<'_> {
     /// granted before, and its owner does not know of, is given back. Returns the locks in whose queues another waiter
     /// is the first now.
     pub fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
-        let was_granted = self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        if was_granted || self.waiting.pending.remove(ticket) {
-            self.end_offer(ticket, false);
-        }
         let Some(waiter) = self.waiting.waits.get(ticket) else {
             return Vec::new();
         };
+        let was_granted = waiter.is_granted();
+        if (was_granted || self.waiting.pending.remove(ticket)) && waiter.state.is_grant() {
+            self.offers.end(self.holds, ticket, waiter, false);
+        }
         match (&waiter.tell, outcome) {
             (Tell::Place(_), State::Granted(_)) | (_, State::Pending(_)) => {
                 self.waiting.decide(ticket, outcome)
@@ -95,7 +95,7 @@ impl Outcomes<'_> {
                     count(&mut self.counts.wait_timeouts, 1);
                 }
                 if !was_granted {
-                    self.outbox.to_reply.push(handle);
+                    self.outbox.to_reply.push_back(handle);
                 }
                 self.waiting.decide(ticket, outcome)
             }
@@ -131,7 +131,7 @@ impl Outcomes<'_> {
     /// Ends the waits whose time is up.
     pub fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent()
-            && let Some((until, ticket)) = self.waiting.waits.next_time_up()
+            && let Some((until, ticket)) = self.waiting.waits.lists().times_up.first()
             && until <= turn.now.ms()
         {
             turn.budget.draw(self.waiting.waits.reply_cost(ticket));

@@ -47,10 +47,12 @@ impl Acquire<'_, '_> {
             return None;
         }
         // An owner that asks for its place in time has done so, also if the key is no lock just now.
+        let is_kept = |one: &Waiter| {
+            let is_waiting = one.place().is_some() && one.state == State::Waiting;
+            is_waiting && one.is_for(self.names) && one.mode == self.request.terms.mode
+        };
         if matches!(self.request.patience, Patience::Place(_))
-            && waiting.waits.is_place(own)
-            && waiting.waits.is_waiting(own)
-            && waiting.waits.is_for(own, self.names, self.request)
+            && waiting.waits.get(own).is_some_and(is_kept)
         {
             self.take_over_as_it_is(own);
         }
@@ -76,7 +78,17 @@ impl Acquire<'_, '_> {
         if let Some(own) = self.own {
             self.locks.outcomes().give_way(own);
         }
-        Ok(self.locks.waiting.waits_by(ticket, ticket))
+        Ok(self.waits_by(ticket, ticket))
+    }
+
+    /// What comes of the request, which waits by this ticket now: as a place, or for a client with this handle.
+    fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
+        match self.request.patience {
+            Patience::Place(_) => {
+                Acquired::Place(self.locks.waiting.queues.before(self.names, ticket))
+            }
+            _ => Acquired::Waiting(handle),
+        }
     }
 
     /// Refuses the request if it is for a lock that its owner was granted, and may still hear of.
@@ -111,10 +123,10 @@ impl Acquire<'_, '_> {
         }
         // A place that is asked for once more has been kept already.
         if asks_for_place && self.locks.waiting.waits.is_place(own) {
-            return Ok(self.locks.waiting.waits_by(own, own));
+            return Ok(self.waits_by(own, own));
         }
         let handle = self.take_over_as_it_is(own);
-        Ok(self.locks.waiting.waits_by(own, handle))
+        Ok(self.waits_by(own, handle))
     }
 
     /// The same of a wait that does not sleep: its client, if it has one, waits no more. Returns the handle of the client

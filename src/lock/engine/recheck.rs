@@ -14,12 +14,15 @@ impl Settling<'_, '_> {
     pub(super) fn look(&mut self) -> Look {
         let slot = self.locks.clock.slot(self.name.key);
         let most = self.locks.limits.max_sharers;
-        let is_stale = self.locks.waiting.queues.take_stale(self.name);
-        let wanted = is_stale.map(|is_stale| Wanted { is_stale, most, slot });
+        let queue = self.locks.waiting.queues.look_at(self.name);
+        let is_fair = queue.is_some_and(|(queue, _)| queue.fair().is_some());
+        let wanted = queue.map(|(_, is_stale)| Wanted { is_stale, most, slot });
         let mut look = self.locks.holds.look(self.turn, self.name, wanted);
         let lost = std::mem::take(&mut look.lost);
         self.locks.records(self.turn, self.name).record_ended(lost);
-        self.check_groups(&look);
+        if is_fair {
+            self.check_groups(&look);
+        }
         look
     }
 

@@ -97,7 +97,9 @@ impl Locks {
             return Ok(None);
         };
         let told = self.records(turn, name).release(owner, held, may_be_undelivered);
-        self.count_sharer(name, owner, false);
+        if held.0 == Hold::Shared {
+            self.count_sharer(name, owner, false);
+        }
         Ok(Some(told))
     }
 }
@@ -123,7 +125,9 @@ impl Records<'_, '_> {
         count(counter, ended.as_ref().is_some_and(Entry::is_counted));
         if told && let Some(ended) = ended {
             let lasted = self.turn.now.ms().saturating_sub(ended.since);
-            self.journal.classes.count_released(self.name.key, lasted);
+            if let Some(class) = self.journal.classes.of(self.name.key) {
+                class.hold_times.add(lasted);
+            }
         }
         told
     }

@@ -19,26 +19,28 @@ pub struct End {
 
 impl<'l> Outcomes<'l> {
     /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
-    /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
-    pub fn outcome(mut self, handle: Ticket) -> Option<WaitOutcome<'l>> {
-        let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
+    /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK. A reply that `stays` is in the
+    /// client's output buffer before the wait has ended: a grant is confirmed then once the turn of the server's loop is
+    /// over.
+    pub fn outcome(mut self, handle: Ticket, stays: bool) -> Option<WaitOutcome<'l>> {
+        let Some((ticket, _)) = self.waiting.waits.wait_of_client(handle) else {
             let is_told = self.waiting.waits.tell_replaced(handle);
             return is_told.then_some(WaitOutcome::Replaced);
         };
         self.end_pending(ticket);
-        let Self { waiting, counts, .. } = self;
+        let Self { waiting, counts, offers, .. } = self;
         if waiting.waits.is_waiting(ticket) {
             let moved_up = waiting.decide(ticket, State::TimedOut);
             waiting.queues.settle_later(moved_up);
             count(&mut counts.wait_timeouts, 1);
         }
-        if !waiting.waits.take_reply(ticket) {
-            return None;
-        }
-        let waiter = waiting.waits.get(ticket)?;
+        let waiter = waiting.waits.take_reply(ticket)?;
         Some(match waiter.state {
             State::NoReplicas(wanted) => WaitOutcome::NoReplicas(wanted),
-            State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
+            State::Granted(fence) => {
+                offers.replied.extend(stays.then_some(ticket));
+                WaitOutcome::Granted { owner: &waiter.owner, fence }
+            }
             State::Denied => WaitOutcome::Denied(waiter.error().unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::NoUpgrade => WaitOutcome::NoUpgrade,
@@ -50,24 +52,15 @@ impl<'l> Outcomes<'l> {
         })
     }
 
-    /// The reply to this waiter is in its client's output buffer before the wait has ended. If it was granted
-    /// its locks, that is confirmed once the turn of the server's loop is over.
-    pub fn reply_stays(&mut self, handle: Ticket) {
-        let ticket = self.waiting.waits.wait_of_client(handle);
-        let is_granted =
-            |&ticket: &Ticket| self.waiting.waits.get(ticket).is_some_and(Waiter::is_granted);
-        self.offers.replied.extend(ticket.filter(is_granted));
-    }
-
     /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
     pub fn reply_again(&mut self, handle: Ticket) -> bool {
         let waits = &self.waiting.waits;
-        let decided = match waits.wait_of_client(handle).and_then(|ticket| waits.get(ticket)) {
-            Some(waiter) => !matches!(waiter.state, State::Waiting | State::Pending(_)),
+        let decided = match waits.wait_of_client(handle) {
+            Some((_, waiter)) => !matches!(waiter.state, State::Waiting | State::Pending(_)),
             None => waits.is_replaced(handle),
         };
         if decided {
-            self.outbox.to_reply.push(handle);
+            self.outbox.to_reply.push_back(handle);
         }
         decided
     }
@@ -76,7 +69,7 @@ impl<'l> Outcomes<'l> {
     /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, handle: Ticket, end: End) {
         // What becomes of a client that was replaced does not touch the wait.
-        let Some(ticket) = self.waiting.waits.wait_of_client(handle) else {
+        let Some((ticket, _)) = self.waiting.waits.wait_of_client(handle) else {
             return self.waiting.waits.forget_replaced(handle);
         };
         let was_pending = self.waiting.pending.remove(ticket);
@@ -162,7 +155,7 @@ impl<'l> Outcomes<'l> {
     /// Removes the wait of a blocked client, without an outcome, unless another request has taken it over.
     pub fn forget_client(&mut self, handle: Ticket) {
         match self.waiting.waits.wait_of_client(handle) {
-            Some(ticket) => {
+            Some((ticket, _)) => {
                 self.end_pending(ticket);
                 self.give_up(ticket);
             }

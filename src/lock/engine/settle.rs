@@ -5,12 +5,13 @@ use std::rc::Rc;
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
 use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::Delivery;
+use crate::lock::holds::ledger::{Delivery, Held};
 use crate::lock::lock::LockState;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
 use crate::lock::waiting::waits::waiter::State;
-use crate::lock::words::{Hold, Ms, NameRef, Terms, Ticket, after};
+use crate::lock::words::{Hold, Ms, Name, NameRef, Now, Terms, Ticket, after};
 
 /// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +40,19 @@ impl Locks {
         self.settle_moved_up(turn);
     }
 
-    /// The same, if the lock has a queue.
+    /// The same, if the lock has a queue. But nothing is left to settle while one owner holds it alone, as it did when it
+    /// was last looked at.
     #[inline]
     pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.waiting.queues.is_empty() {
+        let Waiting { queues, .. } = &self.waiting;
+        if queues.is_empty() {
             return;
         }
-        if self.waiting.queues.contains(name) {
+        let alone = self.holds.held(name).and_then(Held::alone);
+        let until = alone.and_then(|alone| alone.entry.end.known());
+        let is_settled = until.is_some_and(|until| queues.is_settled(name, until, turn.now))
+            && !self.holds.may_miss_keys(turn.now);
+        if !is_settled && queues.contains(name) {
             self.settling(turn, name).settle();
         }
         self.settle_moved_up(turn);
@@ -128,16 +135,28 @@ impl Settling<'_, '_> {
             }
             LockState::Exclusive { .. } => left,
             LockState::Free | LockState::Shared { .. } => {
+                let Some(ticket) = self.advance_to_first() else {
+                    return left;
+                };
                 // Those that were served may have written the key.
                 let is_known = !look.is_anew;
                 let lock =
                     if is_known { look.lock } else { self.locks.holds.state(self.turn, self.name) };
-                match self.serve_first(lock) {
+                match self.serve(ticket, Some(lock)) {
                     Served::Blocked => left,
-                    seen => seen,
+                    // If the lock is held alone now, and others wait, nothing else can be served.
+                    Served::Done => self.held_alone_until().map_or(Served::Done, Served::Held),
+                    served => served,
                 }
             }
         }
+    }
+
+    /// Until when one owner holds this lock alone, if that is so and others wait for it.
+    fn held_alone_until(&mut self) -> Option<Ms> {
+        self.locks.waiting.queues.get(self.name)?;
+        let held = self.locks.holds.ledger(self.name.db).want(self.name)?;
+        held.alone()?.entry.end.known()
     }
 
     /// Serves those that wait for this lock and hold it, which others have written: each is replied to with that, or over
@@ -163,23 +182,6 @@ impl Settling<'_, '_> {
             self.locks.waiting.queues.touch(self.name);
         }
         left
-    }
-
-    /// Serves the first waiter of the queue of this lock, which has just been looked at.
-    fn serve_first(&mut self, lock: LockState) -> Served {
-        let Some(ticket) = self.advance_to_first() else {
-            return Served::Blocked;
-        };
-        let served = self.serve(ticket, Some(lock));
-        // If the lock is held alone now, and others wait, nothing else can be served.
-        if served == Served::Done
-            && self.locks.waiting.queues.contains(self.name)
-            && let Some(held) = self.locks.holds.ledger(self.name.db).want(self.name)
-            && let Some(until) = held.alone().and_then(|alone| alone.entry.end.known())
-        {
-            return Served::Held(until);
-        }
-        served
     }
 
     /// Returns the first waiter of the queue, after it has concluded those before it that must not be granted
@@ -228,7 +230,7 @@ impl Settling<'_, '_> {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let (places, limits) = (&self.locks.waiting.places, &self.locks.limits);
-        let (replicas, is_place) = (waiter.replicas, waiter.place().is_some());
+        let (replicas, since, is_place) = (waiter.replicas, waiter.since, waiter.place().is_some());
         let terms = places.terms_of(waiter, &owner, limits, self.turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
@@ -273,73 +275,69 @@ impl Settling<'_, '_> {
         if !names.iter().all(|name| self.locks.records(self.turn, name.borrow()).may_write()) {
             return Served::Refused;
         }
-        if !self.conclude_if_denied(ticket) {
-            self.grant(ticket, parts, &terms, replicas);
+        // Its user may have lost the right to them meanwhile.
+        let waits = &mut self.locks.waiting.waits;
+        match waits.get(ticket).and_then(|one| one.denial(self.turn)) {
+            Some(denial) => {
+                waits.deny(ticket, denial);
+                self.conclude(ticket, State::Denied);
+            }
+            None => self.grant(ticket, &names, parts, &terms, (replicas, since)),
         }
         Served::Done
     }
 
-    /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
-    /// concludes it as denied and returns true.
-    fn conclude_if_denied(&mut self, ticket: Ticket) -> bool {
-        let waits = &mut self.locks.waiting.waits;
-        let Some(denial) = waits.get(ticket).and_then(|one| one.denial(self.turn)) else {
-            return false;
-        };
-        waits.deny(ticket, denial);
-        self.conclude(ticket, State::Denied);
-        true
-    }
-
-    /// Grants a waiter all of its locks, counts that, and concludes the waiter: as pending, if replicas have to acknowledge
-    /// it.
-    fn grant(&mut self, ticket: Ticket, parts: Vec<Part<'_>>, terms: &Terms<'_>, replicas: u8) {
+    /// Grants a waiter, which has waited since then, all of its locks, and counts that; as pending, if so many replicas
+    /// have to acknowledge it.
+    fn grant(
+        &mut self,
+        ticket: Ticket,
+        names: &[Name],
+        parts: Vec<Part<'_>>,
+        terms: &Terms<'_>,
+        (replicas, since): (u8, Now),
+    ) {
         let cost = match terms.mode.hold() {
             Hold::Exclusive => GRANT,
             Hold::Shared => SHARED_GRANT,
         };
         self.turn.budget.draw(cost.saturating_mul(parts.len()));
-        // Locks that its owner holds already are not counted as acquired after a wait.
-        let granted = || parts.iter().filter(|part| part.is_new());
+        let (now, waited) = (self.turn.now, self.turn.now.micros().saturating_sub(since.micros()));
         let Locks { waiting, counts, .. } = &mut *self.locks;
-        count(&mut counts.acquired_after_wait, granted().count());
-        if let Some(waiter) = waiting.waits.get(ticket) {
-            let waited = self.turn.now.micros().saturating_sub(waiter.since.micros());
-            counts.waits.add(waited);
-            granted().for_each(|part| waiting.classes.count_wait(part.name.key, waited));
+        counts.waits.add(waited);
+        // Locks that its owner holds already are not counted as acquired after a wait.
+        for part in parts.iter().filter(|part| part.is_new()) {
+            count(&mut counts.acquired_after_wait, 1);
+            if let Some(class) = waiting.classes.of(part.name.key) {
+                class.count_wait(waited);
+            }
         }
         let fence = self.locks.take(self.turn, parts, terms, Delivery::by(ticket));
         if terms.spare > 0 {
-            self.conclude(ticket, State::Pending(fence));
-            let pending = &mut self.locks.waiting.pending;
-            return pending.insert(ticket, replicas, self.turn.now, terms.spare);
+            self.locks.outcomes().decide(ticket, State::Pending(fence));
+            self.locks.waiting.pending.insert(ticket, replicas, now, terms.spare);
+        } else {
+            self.locks.outcomes().decide(ticket, State::Granted(fence));
+            self.locks.waiting.begin_claim(ticket, 0, now.plus(terms.ttl));
         }
-        self.conclude(ticket, State::Granted(fence));
-        let until = self.turn.now.plus(terms.ttl);
-        self.locks.waiting.begin_claim(ticket, 0, until);
+        // In the queues of its other locks another may come first now, and what its owner held already may end at another
+        // time.
+        if names.len() > 1 {
+            let queues = &self.locks.waiting.queues;
+            let queued = names.iter().filter(|name| queues.contains(name.borrow()));
+            self.turn.settling.extend(queued.cloned());
+        }
     }
 
-    /// Concludes a waiter with this outcome, and has its other queues settled next.
+    /// Concludes a waiter that is granted nothing with this outcome, and has its other queues settled next.
     fn conclude(&mut self, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.locks.waiting.waits.get(ticket) else {
             return;
         };
-        let names = Rc::clone(&waiter.names);
-        let is_granted = outcome.is_grant();
-        // What a grant costs is drawn where it is made.
-        if !is_granted {
-            self.turn.budget.draw(waiter.reply_cost());
-        }
+        let is_alone = waiter.names.len() == 1;
+        self.turn.budget.draw(waiter.reply_cost());
         let moved_up = self.locks.outcomes().decide(ticket, outcome);
-        if names.len() == 1 {
-            return;
-        }
-        if is_granted {
-            // What the owner held already may end at another time.
-            let queues = &self.locks.waiting.queues;
-            let queued = names.iter().filter(|name| queues.contains(name.borrow()));
-            self.turn.settling.extend(queued.cloned());
-        } else {
+        if !is_alone {
             self.turn.settling.extend(moved_up);
         }
     }

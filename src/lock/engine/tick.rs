@@ -47,24 +47,22 @@ impl Locks {
 
     /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting.waits.first_client().is_some();
-        if sends_away || self.has_backlog() {
+        let (waiting, lists) = (&self.waiting, self.waiting.waits.lists());
+        if self.has_backlog() || (self.limits.drain && !lists.clients.is_empty()) {
             return Some(0);
         }
-        let time_up = self.waiting.waits.next_time_up().map(|(until, _)| until);
-        let look = (self.waiting.waits.has_places()).then(|| self.waiting.places.next_look());
-        let time_up = earlier(earlier(time_up, look), self.waiting.pending.next_look());
-        let writes = if self.waiting.queues.has_noted() {
-            Some(0)
-        } else {
-            let returns = self.offers.returns.first().map(|&(at, _)| at);
-            let alarm = self.waiting.queues.next_alarm();
-            let missing = self.holds.missing().first().map(|&(at, _)| at);
-            let claim = self.waiting.waits.next_claim().map(|(end, _)| end.saturating_add(1));
-            let alarm = earlier(alarm, earlier(missing, claim));
-            earlier(alarm, returns)
-        };
-        earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
+        let look = waiting.waits.has_places().then(|| waiting.places.next_look());
+        let others =
+            [lists.times_up.first().map(|(until, _)| until), look, waiting.pending.next_look()];
+        let writes = [
+            self.offers.returns.first().map(|&(at, _)| at),
+            waiting.queues.next_look(),
+            self.holds.missing().first().map(|&(at, _)| at),
+            lists.claims.first().map(|(end, _)| end.saturating_add(1)),
+        ];
+        let writes = writes.into_iter().fold(None, earlier);
+        let writes = writes.map(|at| at.max(self.put_off.unwrap_or(0)));
+        others.into_iter().fold(writes, earlier)
     }
 
     /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants

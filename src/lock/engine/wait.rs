@@ -39,7 +39,7 @@ impl Acquire<'_, '_> {
             self.locks.outcomes().give_up(ticket);
             return Err(refusal);
         }
-        self.locks.counts.note_waiting(self.locks.waiting.waits.count_waiting());
+        self.locks.counts.note_waiting(self.locks.waiting.waits.lists().waiting());
         Ok(ticket)
     }
 }
@@ -73,7 +73,13 @@ impl Locks {
             return Ok(None);
         };
         // Another would have to wait for its owner: for what that holds, or behind it in a queue.
-        if self.waiting.is_last(ticket) && !self.holds.may_be_in_the_way(first.db, &waiter.owner) {
+        let is_last = |name: &Name| {
+            let queue = self.waiting.queues.get(name.borrow());
+            queue.is_none_or(|queue| queue.is_last(ticket))
+        };
+        if waiter.names.iter().all(is_last)
+            && !self.holds.may_be_in_the_way(first.db, &waiter.owner)
+        {
             return Ok(None);
         }
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));

@@ -48,14 +48,24 @@ impl Class {
     pub fn lost(&self, reason: Reason) -> u64 {
         self.lost.get(reason as usize).copied().unwrap_or_default()
     }
+
+    /// A hold was lost for this reason that had lasted for so long.
+    pub fn count_lost(&mut self, reason: Reason, lasted: Ms) {
+        if let Some(lost) = self.lost.get_mut(reason as usize) {
+            count(lost, 1);
+        }
+        self.hold_times.add(lasted);
+    }
+
+    /// A hold was granted after a wait that took this long.
+    pub fn count_wait(&mut self, micros: u64) {
+        count(&mut self.waits, 1);
+        count(&mut self.waited, micros);
+        self.wait_times.add(micros);
+    }
 }
 
 impl Classes {
-    #[inline]
-    pub fn are_none(&self) -> bool {
-        self.all.is_empty()
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all.iter()
     }
@@ -88,66 +98,24 @@ impl Classes {
         }
     }
 
-    /// Which of them the key belongs to.
+    /// The class that this key belongs to, if it does to any.
     #[inline]
-    fn of(&mut self, key: &[u8]) -> Option<&mut Class> {
+    pub fn of(&mut self, key: &[u8]) -> Option<&mut Class> {
         let fits = self.fits?;
         self.all.iter_mut().find(|class| fits(&class.pattern, key))
     }
 
-    #[inline]
-    pub fn count_grant(&mut self, key: &[u8]) {
-        if let Some(class) = self.of(key) {
-            count(&mut class.grants, 1);
-        }
-    }
-
-    /// A hold was granted after a wait that took this long.
-    pub fn count_wait(&mut self, key: &[u8], micros: u64) {
-        if let Some(class) = self.of(key) {
-            count(&mut class.waits, 1);
-            count(&mut class.waited, micros);
-            class.wait_times.add(micros);
-        }
-    }
-
-    /// A request waits for these locks from now on.
-    pub fn count_joined(&mut self, names: &[Name], ticket: Ticket) {
-        self.count_each(names, ticket, |class| {
-            count(&mut class.waiting, 1);
-            class.waiting_peak = class.waiting_peak.max(class.waiting);
-        });
-    }
-
-    /// A request waits for these locks no more.
-    pub fn count_left(&mut self, names: &[Name], ticket: Ticket) {
-        self.count_each(names, ticket, |class| class.waiting = class.waiting.saturating_sub(1));
-    }
-
-    /// Counts this request in the class of each of its locks, if that was set before it came.
-    fn count_each(&mut self, names: &[Name], ticket: Ticket, count: impl Fn(&mut Class)) {
-        if self.are_none() {
-            return;
-        }
+    /// A request waits for these locks from now on, or no more. It is counted in each class that was set before it came.
+    pub fn count_waiting(&mut self, names: &[Name], ticket: Ticket, comes: bool) {
         for name in names {
-            self.of(&name.key).filter(|class| class.after < ticket).into_iter().for_each(&count);
-        }
-    }
-
-    /// This many holds were lost for this reason.
-    pub fn count_lost(&mut self, key: &[u8], reason: Reason, holds: usize, lasted: Option<Ms>) {
-        if let Some(class) = self.of(key) {
-            if let Some(lost) = class.lost.get_mut(reason as usize) {
-                count(lost, holds);
+            match self.of(&name.key).filter(|class| class.after < ticket) {
+                Some(class) if comes => {
+                    count(&mut class.waiting, 1);
+                    class.waiting_peak = class.waiting_peak.max(class.waiting);
+                }
+                Some(class) => class.waiting = class.waiting.saturating_sub(1),
+                None => {}
             }
-            lasted.into_iter().for_each(|ms| class.hold_times.add(ms));
-        }
-    }
-
-    /// A hold was released that had lasted for so long.
-    pub fn count_released(&mut self, key: &[u8], lasted: Ms) {
-        if let Some(class) = self.of(key) {
-            class.hold_times.add(lasted);
         }
     }
 }
@@ -172,6 +140,10 @@ mod tests {
         classes
     }
 
+    fn grant(classes: &mut Classes, key: &[u8]) {
+        classes.of(key).into_iter().for_each(|class| count(&mut class.grants, 1));
+    }
+
     fn grants(classes: &Classes) -> Vec<u64> {
         classes.iter().map(|class| class.grants).collect()
     }
@@ -180,23 +152,23 @@ mod tests {
     fn a_key_counts_in_the_first_class_that_it_fits_and_in_no_other() {
         let mut all = classes(&["job:7", "job:*", "*"]);
         for key in ["job:7", "job:8", "job:", "other", "job:77"] {
-            all.count_grant(key.as_bytes());
+            grant(&mut all, key.as_bytes());
         }
         assert_eq!(grants(&all), [1, 3, 1]);
         let mut all = classes(&["job:*"]);
-        all.count_grant(b"other");
+        grant(&mut all, b"other");
         assert_eq!(grants(&all), [0]);
     }
 
     #[test]
     fn a_pattern_that_stays_keeps_its_figures_and_a_new_one_begins_at_0() {
         let mut all = classes(&["a*", "b*"]);
-        all.count_grant(b"a1");
-        all.count_grant(b"b1");
+        grant(&mut all, b"a1");
+        grant(&mut all, b"b1");
         all.set([&b"c*"[..], b"b*"].into_iter(), fits, 0);
         assert_eq!(grants(&all), [0, 1]);
         all.set([].into_iter(), fits, 0);
-        assert!(all.are_none());
+        assert_eq!(grants(&all), []);
     }
 
     #[test]
@@ -207,20 +179,20 @@ mod tests {
         let named = |key: &[u8]| [NameRef::new(0, key, Secret(1, 2)).keep()];
         let (a, b) = (named(b"a"), named(b"b"));
         let mut all = classes(&["a*", "*"]);
-        all.count_joined(&a, 1);
-        all.count_joined(&b, 2);
+        all.count_waiting(&a, 1, true);
+        all.count_waiting(&b, 2, true);
         // The one behind the last changes nothing for those before it.
         all.set(patterns(&["a*", "*", "c*"]), fits, 2);
         assert_eq!(waiting(&all), [1, 1, 0]);
         all.set(patterns(&["a*", "b*", "*"]), fits, 2);
         assert_eq!(waiting(&all), [1, 0, 0]);
-        all.count_left(&b, 2);
-        all.count_joined(&b, 3);
+        all.count_waiting(&b, 2, false);
+        all.count_waiting(&b, 3, true);
         assert_eq!(waiting(&all), [1, 1, 0]);
         all.set(patterns(&["*"]), fits, 3);
-        all.count_joined(&b, 4);
-        all.count_left(&b, 3);
-        all.count_left(&a, 1);
+        all.count_waiting(&b, 4, true);
+        all.count_waiting(&b, 3, false);
+        all.count_waiting(&a, 1, false);
         assert_eq!(waiting(&all), [1]);
     }
 
@@ -235,7 +207,8 @@ mod tests {
     fn every_reason_has_a_counter_of_its_own() {
         let mut all = classes(&["*"]);
         for (times, reason) in (1..).zip(Reason::ALL) {
-            all.count_lost(b"k", reason, times, None);
+            let class = all.of(b"k").unwrap();
+            (0..times).for_each(|_| class.count_lost(reason, 0));
         }
         let class = all.iter().next().unwrap();
         let lost = Reason::ALL.map(|reason| class.lost(reason));

@@ -319,7 +319,8 @@ impl History {
         for one in &self.naive.waiting {
             let waiting = &self.server.locks.waiting;
             let names = &waiting.waits.get(one.ticket).unwrap().names;
-            let before = waiting.queues.before(names, one.ticket);
+            let names: Vec<_> = names.iter().map(|name| name.borrow()).collect();
+            let before = waiting.queues.before(&names, one.ticket);
             assert_eq!(before, self.naive.before(one), "{one:?} {:#?}", self.steps);
         }
         let happened = self.server.happened();

@@ -91,7 +91,7 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
 /// No client holds anything or waits for anything: `INFO lock_memory` says so, and no timer goes on.
 pub fn nothing_is_left(server: &Server) -> Verdict {
     let (left, due) = (server.locks.remembered(), server.due());
-    let asleep = server.locks.waiting.waits.entries_asleep();
+    let asleep = server.locks.waiting.waits.lists().entries_asleep;
     ensure(left == Remembered::default() && due.is_none() && asleep == 0, || {
         format!("left behind: {left:?}, {asleep} asleep, and due at {due:?}")
     })

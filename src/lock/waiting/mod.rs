@@ -26,7 +26,7 @@ use crate::lock::waiting::queues::Queues;
 use crate::lock::waiting::waits::Waits;
 use crate::lock::waiting::waits::waiter::{State, Waiter};
 use crate::lock::words::{
-    Acquired, Group, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
+    Group, Limits, Ms, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket,
 };
 
 /// All requests that wait.
@@ -66,11 +66,15 @@ impl Waiting {
         // The wait that is given up stands in the same queues.
         let before = |name: NameRef<'_>, group: Option<Group>| {
             let is_counted = given_up.is_some_and(|own| group.is_none() || own.mode.is_fair());
-            let (queue, fair) = (self.queues.get(name), self.queues.fair(name));
+            let queue = self.queues.get(name);
             let before = match group {
-                None => queue.map_or(0, Queue::len),
-                Some(group) => fair.map_or(0, |fair| fair.count_of(group, Ticket::MAX)),
+                None => queue.map(Queue::len),
+                Some(group) => {
+                    let fair = queue.and_then(Queue::fair);
+                    fair.map(|fair| fair.count_of(group, Ticket::MAX))
+                }
             };
+            let before = before.unwrap_or_default();
             u64::try_from(before.saturating_sub(is_counted.into())).unwrap_or(u64::MAX)
         };
         let group = self.waits.fair_group(request.terms.owner, request.terms.mode);
@@ -87,8 +91,8 @@ impl Waiting {
         // A place may fall asleep, and no more entries may sleep than may wait.
         let sleeps = matches!(request.patience, Patience::Place(_));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
-        let is_full = is_over(self.waits.entries().saturating_sub(given_up))
-            || (sleeps && is_over(self.waits.entries_asleep()))
+        let is_full = is_over(self.waits.lists().entries.saturating_sub(given_up))
+            || (sleeps && is_over(self.waits.lists().entries_asleep))
             || (limits.max_waiters > 0
                 && names.iter().any(|&name| before(name, None) >= limits.max_waiters));
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
@@ -108,7 +112,7 @@ impl Waiting {
         let is_alone = names.len() == 1;
         let join = |queue: &mut Queue| queue.join(ticket, (mode, group), is_alone);
         let names = self.queues.join(names.iter().copied(), join);
-        self.classes.count_joined(&names, ticket);
+        self.classes.count_waiting(&names, ticket, true);
         self.waits.insert(ticket, request, (names, State::Waiting), how, now);
         ticket
     }
@@ -134,7 +138,7 @@ impl Waiting {
         let Some((State::Waiting, names)) = self.waits.set_state(ticket, outcome) else {
             return Vec::new();
         };
-        self.classes.count_left(&names, ticket);
+        self.classes.count_waiting(&names, ticket, false);
         let is_granted = outcome.is_grant();
         let names = names.iter().filter(|name| self.leave(name, ticket, is_granted) && !is_granted);
         names.cloned().collect()
@@ -161,15 +165,15 @@ impl Waiting {
             let join = |queue: &mut Queue| queue.join(ticket, how, names.len() == 1);
             self.queues.join(names.iter().map(Name::borrow), join);
             names.iter().for_each(|name| self.queues.note(name.clone()));
-            self.classes.count_joined(&names, ticket);
+            self.classes.count_waiting(&names, ticket, true);
         }
     }
 
     /// Removes a request altogether. Returns it, and the locks in whose queues another waiter is the first now.
-    pub fn forget(&mut self, ticket: Ticket) -> Option<(Waiter, Vec<Name>)> {
+    pub fn forget(&mut self, ticket: Ticket) -> Option<(Box<Waiter>, Vec<Name>)> {
         let waiter = self.waits.forget(ticket)?;
         if waiter.state == State::Waiting {
-            self.classes.count_left(&waiter.names, ticket);
+            self.classes.count_waiting(&waiter.names, ticket, false);
         }
         let stands = if waiter.has_not_ended() { &*waiter.names } else { &[] };
         let moved_up =
@@ -194,24 +198,9 @@ impl Waiting {
         was_first && next.is_some()
     }
 
-    /// What comes of a request that waits now, for a client with this handle or as a place.
-    pub fn waits_by(&self, ticket: Ticket, handle: Ticket) -> Acquired {
-        match self.waits.get(ticket).filter(|waiter| waiter.place().is_some()) {
-            Some(place) => Acquired::Place(self.queues.before(&place.names, ticket)),
-            None => Acquired::Waiting(handle),
-        }
-    }
-
-    /// Does this waiter stand last in each of its queues?
-    pub fn is_last(&self, ticket: Ticket) -> bool {
-        let is_last =
-            |name: &Name| self.queues.get(name.borrow()).is_none_or(|queue| queue.is_last(ticket));
-        self.waits.get(ticket).is_some_and(|waiter| waiter.names.iter().all(is_last))
-    }
-
     /// The key of the first lock of a waiter that ends without a grant and has yet to be replied to.
     pub fn empty_handed(&self, handle: Ticket) -> Option<Rc<[u8]>> {
-        let waiter = self.waits.get(self.waits.wait_of_client(handle)?)?;
+        let (_, waiter) = self.waits.wait_of_client(handle)?;
         waiter.names.first().filter(|_| waiter.is_empty_handed()).map(|name| Rc::clone(&name.key))
     }
 

@@ -459,8 +459,8 @@ impl World {
         self.book.left(lock);
         for ticket in self.server.waiting() {
             let waits = &self.server.locks.waiting.waits;
-            let waiter = waits.wait_of_client(ticket).and_then(|wait| waits.get(wait));
-            if waiter.is_some_and(|waiter| waiter.names.iter().any(|name| *name.key == *key)) {
+            let waiter = waits.wait_of_client(ticket);
+            if waiter.is_some_and(|(_, waiter)| waiter.names.iter().any(|name| *name.key == *key)) {
                 self.server.unblock_by_error(ticket);
             }
         }

@@ -116,7 +116,7 @@ fn a_place_is_kept_though_its_message_finds_no_receiver_after_a_stall() {
     server.release(LOCK, "ann").unwrap();
     server.lags_until(LEASE + 200);
     server.at(2 * LEASE + 199);
-    assert_eq!(server.locks.waiting.waits.leased_places(), 1);
+    assert_eq!(server.locks.waiting.waits.lists().places.len(), 1);
     assert!(matches!(server.asks_for_it("ben"), Ok(Acquired::Held(_))));
 }
 
@@ -128,6 +128,6 @@ fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_wake() {
         server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
     }
     server.at(201);
-    assert_eq!(server.locks.waiting.waits.count_waiting(), 11);
+    assert_eq!(server.locks.waiting.waits.lists().waiting(), 11);
     assert_eq!(server.locks.counts().waiters_peak, 11);
 }

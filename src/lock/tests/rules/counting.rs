@@ -307,11 +307,11 @@ fn the_most_who_waited_at_once_stay_known() {
     assert_eq!(waiting_now(&server), (1, 2));
     let cid = server.waits("cid", 100);
     assert_eq!(waiting_now(&server), (2, 2));
-    assert_eq!(server.locks.waiting.waits.entries(), 3);
+    assert_eq!(server.locks.waiting.waits.lists().entries, 3);
     server.unblock(ben);
     server.unblock(cid);
     assert_eq!(waiting_now(&server), (0, 0));
-    assert_eq!(server.locks.waiting.waits.entries(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().entries, 0);
     server.waits("dot", 100);
     assert_eq!(server.locks.counts().waiters_peak, 2);
 }
@@ -332,7 +332,7 @@ fn only_waits_that_were_granted_have_a_length() {
 /// How many requests wait, and for how many locks.
 fn waiting_now(server: &Server) -> (usize, usize) {
     let waiting = &server.locks.waiting;
-    (waiting.waits.count_waiting(), waiting.queues.len())
+    (waiting.waits.lists().waiting(), waiting.queues.len())
 }
 
 /// So many shares are over, more than leave their lock at once; `ann`'s lasts, for as long as her connection.

@@ -126,7 +126,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
         let answer = server.asks(&[A], forever("ben"));
         assert!(server.queue(A).is_empty());
         assert_eq!(server.queue(B), [ann]);
-        assert_eq!(server.locks.waiting.waits.entries(), 1);
+        assert_eq!(server.locks.waiting.waits.lists().entries, 1);
         match answer {
             Err(Refusal::TooComplex) => false,
             Err(Refusal::Deadlock(_)) => true,

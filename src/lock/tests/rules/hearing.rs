@@ -126,7 +126,7 @@ fn a_hold_with_session_ends_if_its_connection_closed_before_the_grant_though_its
 #[test]
 fn a_grant_whose_connection_has_closed_in_the_turn_of_its_reply_is_given_back_as_the_wait_ends() {
     let (mut server, ben) = on_its_way();
-    server.locks.outcomes().reply_stays(ben);
+    assert!(server.locks.outcomes().outcome(ben, true).is_some());
     server.locks.outcomes().confirm(|_| false);
     server.kill(ben);
     server.at(0);

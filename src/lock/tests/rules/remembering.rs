@@ -16,7 +16,7 @@ fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     server.locks.stepped_down();
     server.kill(ben);
     assert!(!server.locks.is_idle());
-    assert_eq!(server.locks.outbox.take_to_reply(), [ben]);
+    assert_eq!(server.locks.outbox.next_to_reply(), Some(ben));
     assert!(server.locks.is_idle());
 }
 

@@ -642,9 +642,9 @@ impl Server {
     /// after the server had looked for them. If replies stay, they have gone out.
     pub fn turn_too_early_for_the_ends(&mut self) {
         if self.flavour.answers == Answers::Straight {
-            for &ticket in &self.woken {
-                self.locks.outcomes().reply_stays(ticket);
-            }
+            let waits = self.woken.iter().map(|&one| self.locks.waiting.waits.wait_of_client(one));
+            let granted = waits.flatten().filter(|(_, waiter)| waiter.is_granted());
+            self.locks.offers.replied.extend(granted.map(|(ticket, _)| ticket));
         }
         for client in std::mem::take(&mut self.doomed) {
             self.close(client);
@@ -876,13 +876,11 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        for ticket in self.locks.outbox.take_to_reply() {
+        while let Some(ticket) = self.locks.outbox.next_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
             if self.locks.waiting.waits.is_replaced(ticket) {
                 self.happened.replaced.push(ticket);
-            } else if let Some(waiter) = (self.locks.waiting.waits.wait_of_client(ticket))
-                .and_then(|ticket| self.locks.waiting.waits.get(ticket))
-            {
+            } else if let Some((_, waiter)) = self.locks.waiting.waits.wait_of_client(ticket) {
                 self.happened.decided.push((ticket, waiter.state));
             } else {
                 continue;
@@ -899,11 +897,11 @@ impl Server {
 
     /// The server asks for a client's answer.
     fn ask(&mut self, ticket: Ticket) {
-        let answer = self.locks.outcomes().outcome(ticket).map(Reply::from);
+        let answer = self.locks.outcomes().outcome(ticket, false).map(Reply::from);
         if answer.is_none() {
             self.offence("no answer for a client that was told nothing");
         }
-        if self.locks.outcomes().outcome(ticket).is_some() {
+        if self.locks.outcomes().outcome(ticket, false).is_some() {
             self.offence("a second answer for a client");
         }
         if let Some(blocked) = self.blocked.get_mut(&ticket) {

@@ -41,7 +41,9 @@ impl Waiting {
     /// Begins to wait until this time for the claim of a place that has been granted all its locks, and notifies its
     /// owner, if that wants it. So many replicas have acknowledged the grant.
     pub fn begin_claim(&mut self, ticket: Ticket, replicas: u8, ends: Ms) {
-        if let Some(place) = self.waits.get(ticket).and_then(Waiter::place) {
+        if self.waits.has_places()
+            && let Some(place) = self.waits.get(ticket).and_then(Waiter::place)
+        {
             let notice = place.notify.as_ref().map(|_| Notice::Granted(ticket));
             self.places.messages.extend(notice);
             self.waits.change(ticket, |waiter| waiter.acknowledged = replicas);

@@ -74,8 +74,8 @@ impl Waiting {
         if !self.waits.has_places() {
             return;
         }
-        let lease = self.waits.next_time_up().map(|(until, _)| until);
-        let claim = self.waits.next_claim().map(|(end, _)| end);
+        let lease = self.waits.lists().times_up.first().map(|(until, _)| until);
+        let claim = self.waits.lists().claims.first().map(|(end, _)| end);
         if let Some(at) = earlier(lease, claim)
             && now.ms().saturating_sub(at.max(self.places.ticked)) > LATE
         {

@@ -7,17 +7,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::lock::waiting::queue::order::{Order, Sorted};
+use crate::lock::waiting::queue::order::Order;
 use crate::lock::words::{Group, Ticket};
 
 #[derive(Debug, Default)]
 pub struct Fair {
-    /// All requests, in order of arrival.
-    pub arrived: Order<(Ticket, Group)>,
-    /// The same, by their groups.
-    by_group: Order<Stand>,
+    /// All requests, in order of arrival, with their groups.
+    pub arrived: Order<Ticket, Group>,
+    /// The same, by their groups, with their limits: in all, and of the group.
+    by_group: Order<(Group, Ticket), (u16, u16)>,
     /// The groups, by the limits of their first requests, in the order of their turns.
-    turns: BTreeMap<usize, Order<Turn>>,
+    turns: BTreeMap<usize, Order<(usize, Ticket), Turn>>,
     /// The last grant of each that has had one while it waited, as a ticket.
     granted: BTreeMap<Group, Ticket>,
     /// How many share the lock, in all and of each group.
@@ -35,14 +35,6 @@ pub struct Stand {
     pub per: u16,
 }
 
-impl Sorted for Stand {
-    type Key = (Group, Ticket);
-
-    fn key(&self) -> Self::Key {
-        (self.group, self.ticket)
-    }
-}
-
 /// The turn of a group, which is that of its first request.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
@@ -51,15 +43,12 @@ pub struct Turn {
     pub first: Stand,
 }
 
-impl Sorted for Turn {
-    type Key = (usize, Ticket);
-
-    fn key(&self) -> Self::Key {
+impl Turn {
+    /// The order of turns: those of the groups with the fewest holders come first.
+    fn key(&self) -> (usize, Ticket) {
         (self.holders, self.since)
     }
-}
 
-impl Turn {
     /// Does its PER leave room?
     pub fn has_room(&self) -> bool {
         self.holders < self.first.per.into()
@@ -68,9 +57,9 @@ impl Turn {
 
 impl Fair {
     /// Adds a request in order of its ticket.
-    pub fn join(&mut self, stand: Stand) {
-        self.arrived.insert((stand.ticket, stand.group));
-        self.change(stand.group, |fair| fair.by_group.insert(stand));
+    pub fn join(&mut self, Stand { group, ticket, limit, per }: Stand) {
+        self.arrived.insert(ticket, group);
+        self.change(group, |fair| fair.by_group.insert((group, ticket), (limit, per)));
     }
 
     /// Takes this request out, if it is here; `granted` is its grant, if it has one. Returns whether it was the first of
@@ -78,7 +67,7 @@ impl Fair {
     pub fn leave(&mut self, ticket: Ticket, granted: Option<Ticket>) -> Option<bool> {
         let group = self.group_of(ticket)?;
         let was_first = self.of(group).next().is_some_and(|first| first.ticket == ticket);
-        self.arrived.remove((ticket, group));
+        self.arrived.remove(ticket);
         self.change(group, |fair| {
             fair.by_group.remove((group, ticket));
             fair.granted.extend(granted.map(|granted| (group, granted)));
@@ -121,13 +110,16 @@ impl Fair {
         }
         change(self);
         match self.turn_of(group) {
-            Some(turn) => self.turns.entry(turn.first.limit.into()).or_default().insert(turn),
+            Some(turn) => {
+                let turns = self.turns.entry(turn.first.limit.into()).or_default();
+                turns.insert(turn.key(), turn);
+            }
             None => _ = self.granted.remove(&group),
         }
     }
 
     fn turn_of(&self, group: Group) -> Option<Turn> {
-        let first = *self.of(group).next()?;
+        let first = self.of(group).next()?;
         let granted = self.granted.get(&group).copied().unwrap_or_default();
         Some(Turn { holders: self.holders_of(group), since: granted.max(first.ticket), first })
     }
@@ -137,26 +129,26 @@ impl Fair {
     }
 
     /// The requests of this group, in order of arrival.
-    pub fn of(&self, group: Group) -> impl Iterator<Item = &Stand> {
+    pub fn of(&self, group: Group) -> impl Iterator<Item = Stand> {
         let from = self.by_group.from((group, Ticket::MIN));
-        from.take_while(move |stand| stand.group == group)
+        let stand = |&((group, ticket), (limit, per))| Stand { group, ticket, limit, per };
+        from.map(stand).take_while(move |stand| stand.group == group)
     }
 
     pub fn group_of(&self, ticket: Ticket) -> Option<Group> {
-        let &(found, group) = self.arrived.from((ticket, Group::MIN)).next()?;
-        (found == ticket).then_some(group)
+        self.arrived.get(ticket).copied()
     }
 
     /// The request that is next, but for `own`: of those that have come before the first `without` FAIR.
     pub fn next(&self, without: Option<Ticket>, own: Option<Ticket>) -> Option<Ticket> {
         let may_be = |ticket| without.is_none_or(|without| ticket < without);
-        self.arrived.first().filter(|&(first, _)| may_be(first))?;
+        self.arrived.first().filter(|&first| may_be(first))?;
         let is_next = |turn: &&Turn| {
             let first = turn.first.ticket;
             turn.has_room() && may_be(first) && Some(first) != own
         };
         let with_room = self.turns.range(self.held.saturating_add(1)..);
-        let next = with_room.filter_map(|(_, turns)| turns.iter().find(is_next));
+        let next = with_room.filter_map(|(_, turns)| turns.values().find(is_next));
         next.min_by_key(|turn| turn.key()).map(|turn| turn.first.ticket)
     }
 
@@ -177,7 +169,7 @@ impl Fair {
     /// How many come before this one: if it is here an estimate, as if each group were served in its turn.
     pub fn before(&self, ticket: Ticket) -> usize {
         let Some(turn) = self.group_of(ticket).and_then(|group| self.turn_of(group)) else {
-            return self.arrived.before((ticket, Group::MIN));
+            return self.arrived.before(ticket);
         };
         let of_group = self.count_of(turn.first.group, ticket);
         let groups: usize = self.turns.values().map(Order::len).sum();
@@ -193,9 +185,9 @@ impl Fair {
 
     /// The first groups in the order of their turns.
     pub fn groups(&self, most: usize) -> Vec<Turn> {
-        let firsts = self.turns.values().flat_map(|turns| turns.iter().take(most));
+        let firsts = self.turns.values().flat_map(|turns| turns.values().take(most));
         let mut firsts: Vec<Turn> = firsts.copied().collect();
-        firsts.sort_unstable_by_key(Sorted::key);
+        firsts.sort_unstable_by_key(Turn::key);
         firsts.truncate(most);
         firsts
     }

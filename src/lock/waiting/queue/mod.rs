@@ -8,14 +8,15 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::lock::waiting::queue::fair::Fair;
-use crate::lock::waiting::queue::order::{Order, Sorted};
+use crate::lock::waiting::queue::order::Order;
 use crate::lock::words::{Group, Mode, Ms, Name, Ticket};
 
 /// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// The waiters without FAIR, in order of arrival, which is that of their tickets.
-    order: Order<Stand>,
+    /// The waiters without FAIR, in order of arrival, which is that of their tickets. One that waits for this lock alone is
+    /// granted it beside fewer others than this.
+    order: Order<Ticket, u64>,
     /// Those with FAIR, if there have been any.
     fair: Option<Box<Fair>>,
     /// Those without FAIR that wait for other locks too.
@@ -32,28 +33,7 @@ pub struct Queue {
     pub(super) alarm: Option<Ms>,
 }
 
-/// A waiter without FAIR in its order.
-#[derive(Clone, Copy, Debug)]
-struct Stand {
-    ticket: Ticket,
-    /// If it waits for this lock alone, it is granted beside fewer others than this.
-    room: u64,
-}
-
-impl Sorted for Stand {
-    type Key = Ticket;
-
-    fn key(&self) -> Ticket {
-        self.ticket
-    }
-}
-
 impl Queue {
-    /// A queue that is new after so many changes of many keys.
-    pub(super) fn new(changes: u64) -> Self {
-        Self { seen: Some(changes), ..Self::default() }
-    }
-
     pub fn fair(&self) -> Option<&Fair> {
         self.fair.as_deref()
     }
@@ -92,13 +72,13 @@ impl Queue {
         if !is_alone {
             self.several.insert(ticket);
         }
-        self.order.insert(Stand { ticket, room });
+        self.order.insert(ticket, room);
     }
 
     /// All waiters without FAIR in their order, and beside fewer than how many others each of those that wait for this lock alone is
     /// granted it.
     pub fn demands(&self) -> impl Iterator<Item = (Ticket, u64)> {
-        self.order.iter().map(|stand| (stand.ticket, stand.room))
+        self.order.iter().copied()
     }
 
     /// Removes a waiter, wherever it is; `granted` is its grant, if it has one. Returns whether others may have waited
@@ -130,15 +110,14 @@ impl Queue {
     /// The one that would come before a new request, which is of this group or without FAIR, if that did not wait by
     /// `own`.
     pub fn in_the_way(&self, group: Option<Group>, own: Option<Ticket>) -> Option<Ticket> {
-        let mut order = self.order.iter().map(Sorted::key);
-        let first = order.find(|&one| Some(one) != own);
+        let first = self.order.keys().find(|&one| Some(one) != own);
         first.or_else(|| self.fair.as_ref()?.in_the_way(group, own))
     }
 
     /// Has none come later than this one?
     pub fn is_last(&self, ticket: Ticket) -> bool {
         let fair = self.fair.as_ref().and_then(|fair| fair.arrived.last());
-        self.order.last().max(fair.map(|(last, _)| last)) == Some(ticket)
+        self.order.last().max(fair) == Some(ticket)
     }
 
     /// Is this one in the queue, and not asleep?
@@ -149,9 +128,8 @@ impl Queue {
 
     /// All waiters, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        let mut order = self.order.iter().map(Sorted::key).peekable();
-        let fair = self.fair.iter().flat_map(|fair| fair.arrived.iter());
-        let mut fair = fair.map(|&(ticket, _)| ticket).peekable();
+        let mut order = self.order.keys().peekable();
+        let mut fair = self.fair.iter().flat_map(|fair| fair.arrived.keys()).peekable();
         std::iter::from_fn(move || match fair.peek() {
             Some(&one) if order.peek().is_none_or(|&other| one < other) => fair.next(),
             _ => order.next(),

@@ -1,89 +1,59 @@
-//! A sorted list that can tell how many come before an element.
+//! A sorted map that can tell how many come before a key.
+
+use std::collections::VecDeque;
 
 /// The most elements in one block.
 const BLOCK: usize = 512;
 
-/// A sorted list in blocks. Elements that are added at the end fill the last block, so the blocks of a long
-/// queue are full, and most changes move a part of one block.
+/// A sorted map in blocks. Elements that are added at the end fill the last block, so the blocks of a long
+/// queue are full, and most changes move a part of one block; none if the first or the last leaves.
 #[derive(Debug)]
-pub struct Order<T> {
+pub struct Order<K, V = ()> {
     /// Sorted blocks, none of them empty.
-    blocks: Vec<Vec<T>>,
+    blocks: Vec<VecDeque<(K, V)>>,
     /// A Fenwick tree over the lengths of the blocks; empty if there is only one.
     sums: Vec<usize>,
 }
 
-/// An element of an [`Order`].
-pub trait Sorted {
-    /// What elements are sorted by. No two have the same key.
-    type Key: Copy + Ord;
-
-    /// The element's key. It never changes.
-    fn key(&self) -> Self::Key;
-}
-
-impl Sorted for u64 {
-    type Key = Self;
-
-    fn key(&self) -> Self {
-        *self
-    }
-}
-
-impl Sorted for (u64, u64) {
-    type Key = Self;
-
-    fn key(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Sorted for (u64, Box<T>) {
-    type Key = u64;
-
-    fn key(&self) -> u64 {
-        self.0
-    }
-}
-
-impl<T> Default for Order<T> {
+impl<K, V> Default for Order<K, V> {
     fn default() -> Self {
         Self { blocks: Vec::new(), sums: Vec::new() }
     }
 }
 
-impl<T: Sorted> Order<T> {
+impl<K: Copy + Ord, V> Order<K, V> {
     /// The block that has this key, or would have it; and its index there, or else the index to insert it at.
-    fn find(&self, key: T::Key) -> (usize, Result<usize, usize>) {
-        let begins_before = |block: &Vec<T>| block.first().is_some_and(|first| first.key() <= key);
+    fn find(&self, key: K) -> (usize, Result<usize, usize>) {
+        let begins_before =
+            |block: &VecDeque<(K, V)>| block.front().is_some_and(|&(first, _)| first <= key);
         let at = match self.blocks.len() {
             0 | 1 => 0,
             _ => self.blocks.partition_point(begins_before).saturating_sub(1),
         };
-        let block = self.blocks.get(at).map(Vec::as_slice).unwrap_or_default();
-        // Most often the first is removed, and one is added at the end.
-        let place = match block {
-            [first, ..] if first.key() == key => Ok(0),
-            [.., last] if last.key() < key => Err(block.len()),
-            _ => {
-                let place = block.partition_point(|one| one.key() < key);
-                match block.get(place) {
-                    Some(one) if one.key() == key => Ok(place),
-                    _ => Err(place),
-                }
-            }
+        let Some(block) = self.blocks.get(at) else {
+            return (at, Err(0));
         };
-        (at, place)
+        // Most often it is the first, or the last, or one that is added at the end.
+        let place = match (block.front(), block.back()) {
+            (Some(&(first, _)), _) if key <= first => {
+                return (at, if key == first { Ok(0) } else { Err(0) });
+            }
+            (_, Some(&(last, _))) if key > last => return (at, Err(block.len())),
+            (_, Some(&(last, _))) if key == last => block.len().saturating_sub(1),
+            _ => block.partition_point(|&(one, _)| one < key),
+        };
+        let is_there = block.get(place).is_some_and(|&(one, _)| one == key);
+        (at, if is_there { Ok(place) } else { Err(place) })
     }
 
     /// Adds an element, unless there is one with its key.
-    pub fn insert(&mut self, one: T) {
-        let (at, Err(place)) = self.find(one.key()) else {
+    pub fn insert(&mut self, key: K, value: V) {
+        let (at, Err(place)) = self.find(key) else {
             return;
         };
         let is_last = at.saturating_add(1) >= self.blocks.len();
         let Some(block) = self.blocks.get_mut(at) else {
-            self.blocks.push(vec![one]);
+            self.blocks.push(VecDeque::from([(key, value)]));
             return;
         };
         if block.len() < BLOCK {
@@ -91,16 +61,16 @@ impl<T: Sorted> Order<T> {
             if block.len() >= BLOCK / 2 && block.len() == block.capacity() {
                 block.reserve_exact(BLOCK / 8);
             }
-            block.insert(place, one);
+            block.insert(place, (key, value));
             return self.add_to_sums(at, 1);
         }
         let next = if is_last && place == BLOCK {
-            vec![one]
+            VecDeque::from([(key, value)])
         } else {
             let mut next = block.split_off(BLOCK / 2);
             match place.checked_sub(BLOCK / 2) {
-                Some(place) => next.insert(place, one),
-                None => block.insert(place, one),
+                Some(place) => next.insert(place, (key, value)),
+                None => block.insert(place, (key, value)),
             }
             block.shrink_to(BLOCK / 2);
             next
@@ -109,68 +79,67 @@ impl<T: Sorted> Order<T> {
         self.rebuild_sums();
     }
 
-    /// Adds an element, or removes it.
-    pub fn set(&mut self, one: T, is_there: bool) {
-        match is_there {
-            true => self.insert(one),
-            false => _ = self.remove(one.key()),
-        }
-    }
-
-    pub fn remove(&mut self, key: T::Key) -> Option<T> {
+    pub fn remove(&mut self, key: K) -> Option<V> {
         let (at, Ok(place)) = self.find(key) else {
             return None;
         };
         let block = self.blocks.get_mut(at)?;
-        let one = block.remove(place);
+        let (_, value) = block.remove(place)?;
         if block.is_empty() {
             self.blocks.remove(at);
             self.rebuild_sums();
         } else {
             self.add_to_sums(at, -1);
         }
-        Some(one)
+        Some(value)
     }
 
-    pub fn get(&self, key: T::Key) -> Option<&T> {
+    pub fn get(&self, key: K) -> Option<&V> {
         let (at, place) = self.find(key);
-        self.blocks.get(at)?.get(place.ok()?)
+        self.blocks.get(at)?.get(place.ok()?).map(|(_, value)| value)
     }
 
-    /// The element with this key, mutable. Its key must not change.
-    pub fn get_mut(&mut self, key: T::Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
         let (at, place) = self.find(key);
-        self.blocks.get_mut(at)?.get_mut(place.ok()?)
+        self.blocks.get_mut(at)?.get_mut(place.ok()?).map(|(_, value)| value)
     }
 
-    pub fn contains(&self, key: T::Key) -> bool {
+    pub fn contains(&self, key: K) -> bool {
         self.get(key).is_some()
     }
 
-    pub fn first(&self) -> Option<T::Key> {
-        Some(self.blocks.first()?.first()?.key())
+    pub fn first(&self) -> Option<K> {
+        self.blocks.first()?.front().map(|&(key, _)| key)
     }
 
-    pub fn last(&self) -> Option<T::Key> {
-        Some(self.blocks.last()?.last()?.key())
+    pub fn last(&self) -> Option<K> {
+        self.blocks.last()?.back().map(|&(key, _)| key)
     }
 
     /// How many elements come before this key, which need not be there.
-    pub fn before(&self, key: T::Key) -> usize {
+    pub fn before(&self, key: K) -> usize {
         let (at, Ok(here) | Err(here)) = self.find(key);
         self.sum_before(at).saturating_add(here)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         self.blocks.iter().flatten()
     }
 
+    pub fn keys(&self) -> impl Iterator<Item = K> {
+        self.iter().map(|&(key, _)| key)
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
     /// All elements from this key on.
-    pub fn from(&self, key: T::Key) -> impl Iterator<Item = &T> {
+    pub fn from(&self, key: K) -> impl Iterator<Item = &(K, V)> {
         let (at, Ok(place) | Err(place)) = self.find(key);
-        let here = self.blocks.get(at).and_then(|block| block.get(place..));
+        let here = self.blocks.get(at).map(|block| block.range(place..));
         let next = self.blocks.get(at.saturating_add(1)..).unwrap_or_default();
-        (here.unwrap_or_default().iter()).chain(next.iter().flatten())
+        here.into_iter().flatten().chain(next.iter().flatten())
     }
 
     pub fn len(&self) -> usize {
@@ -212,12 +181,22 @@ impl<T: Sorted> Order<T> {
         if self.blocks.len() < 2 {
             return;
         }
-        self.sums.extend(self.blocks.iter().map(Vec::len));
+        self.sums.extend(self.blocks.iter().map(VecDeque::len));
         for node in 0..self.sums.len() {
             let sum = self.sums.get(node).copied().unwrap_or_default();
             if let Some(above) = self.sums.get_mut(node | node.saturating_add(1)) {
                 *above = above.saturating_add(sum);
             }
+        }
+    }
+}
+
+impl<K: Copy + Ord> Order<K> {
+    /// Adds a key, or removes it.
+    pub fn set(&mut self, key: K, is_there: bool) {
+        match is_there {
+            true => self.insert(key, ()),
+            false => _ = self.remove(key),
         }
     }
 }
@@ -242,18 +221,18 @@ mod tests {
             };
             assert_eq!(order.contains(ticket), plain.contains(&ticket));
             if (chance >> 59).is_multiple_of(2) && step < 30_000 {
-                order.insert(ticket);
+                order.insert(ticket, ());
                 plain.insert(ticket);
             } else {
-                assert_eq!(order.remove(ticket), plain.take(&ticket), "{step}");
+                assert_eq!(order.remove(ticket).is_some(), plain.remove(&ticket), "{step}");
             }
             most_blocks = most_blocks.max(order.blocks.len());
             assert_eq!(order.first(), plain.first().copied());
             assert_eq!((order.len(), order.is_empty()), (plain.len(), plain.is_empty()));
             if step % 100 == 0 {
                 assert_eq!(order.before(ticket), plain.range(..ticket).count(), "{step}");
-                assert!(order.iter().eq(&plain), "{step}");
-                assert!(order.from(ticket).eq(plain.range(ticket..)));
+                assert!(order.keys().eq(plain.iter().copied()), "{step}");
+                assert!(order.from(ticket).map(|(key, ())| key).eq(plain.range(ticket..)));
             }
         }
         assert!(most_blocks > 20, "too few have been tried: {most_blocks}");

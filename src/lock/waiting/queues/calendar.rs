@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queues::Queues;
 use crate::lock::words::{Ms, Name, NameRef, Now, earlier};
 
@@ -17,6 +18,18 @@ const REFUSED: Ms = 10;
 /// How many locks are looked at again in a millisecond, at most, for one of these reasons: a few percent of the
 /// server's time, however many there are.
 const LOOKS_PER_MS: usize = 50;
+
+impl Queue {
+    /// Sets the alarm of this lock, among all `alarms`. An earlier one stays.
+    fn ring_by(&mut self, at: Ms, name: &Name, alarms: &mut BTreeSet<(Ms, Name)>) {
+        if self.alarm.is_none_or(|alarm| at < alarm) {
+            if let Some(before) = self.alarm.replace(at) {
+                alarms.remove(&(before, name.clone()));
+            }
+            alarms.insert((at, name.clone()));
+        }
+    }
+}
 
 impl Queues {
     /// Notes that something has happened to this key: it is settled in the next [`tick`](crate::lock::Locks::tick).
@@ -32,11 +45,12 @@ impl Queues {
         }
     }
 
-    /// May the key of a lock with a queue have changed since this was last asked, or since the lock was last looked at?
-    pub fn take_stale(&mut self, name: NameRef<'_>) -> Option<bool> {
+    /// The queue of this lock, which is looked at now; and whether its key may have changed since the last look.
+    pub fn look_at(&mut self, name: NameRef<'_>) -> Option<(&Queue, bool)> {
         let changes = Some(self.changes);
         let queue = self.get_mut(name)?;
-        Some(std::mem::replace(&mut queue.seen, changes) != changes)
+        let is_stale = std::mem::replace(&mut queue.seen, changes) != changes;
+        Some((queue, is_stale))
     }
 
     /// These locks are settled in the next tick.
@@ -63,25 +77,28 @@ impl Queues {
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.
     pub fn looked_at(&mut self, name: NameRef<'_>, is_no_lock: bool, next: Option<Ms>, now: Now) {
         let again = is_no_lock.then(|| now.plus(self.pause(NO_LOCK)));
-        let changes = Some(self.changes);
-        if let Some(queue) = self.get_mut(name) {
-            (queue.seen, queue.is_no_lock) = (changes, is_no_lock);
-        }
+        let Some((_, name, queue)) = self.by_name.get_full_mut(&name) else {
+            return;
+        };
+        (queue.seen, queue.is_no_lock) = (Some(self.changes), is_no_lock);
         if let Some(at) = earlier(next, again) {
-            self.look_by(name, at);
+            queue.ring_by(at, name, &mut self.alarms);
         }
+    }
+
+    /// Has nothing happened to this lock since it was last looked at, and is it looked at when the hold of its owner ends?
+    pub fn is_settled(&self, name: NameRef<'_>, held_until: Ms, now: Now) -> bool {
+        self.get(name).is_some_and(|queue| {
+            let alarm =
+                queue.alarm.filter(|&at| now.ms() < at && at <= held_until.saturating_add(1));
+            queue.seen == Some(self.changes) && alarm.is_some()
+        })
     }
 
     /// Has a lock with a queue looked at by this time. An earlier look stays.
     pub fn look_by(&mut self, name: NameRef<'_>, at: Ms) {
-        let Some((_, name, queue)) = self.by_name.get_full_mut(&name) else {
-            return;
-        };
-        if queue.alarm.is_none_or(|alarm| at < alarm) {
-            if let Some(before) = queue.alarm.replace(at) {
-                self.alarms.remove(&(before, name.clone()));
-            }
-            self.alarms.insert((at, name.clone()));
+        if let Some((_, name, queue)) = self.by_name.get_full_mut(&name) {
+            queue.ring_by(at, name, &mut self.alarms);
         }
     }
 
@@ -103,7 +120,7 @@ impl Queues {
         if let Some(name) = self.noted.pop_first() {
             return Some(name);
         }
-        if self.next_alarm().is_some_and(|at| at <= now.ms())
+        if self.alarms.first().is_some_and(|&(at, _)| at <= now.ms())
             && let Some((_, name)) = self.alarms.pop_first()
         {
             if let Some(queue) = self.get_mut(name.borrow()) {
@@ -116,9 +133,9 @@ impl Queues {
         self.by_name.get_index(self.unseen).map(|(name, _)| name.clone())
     }
 
-    /// When the first lock is to be settled.
-    pub fn next_alarm(&self) -> Option<Ms> {
-        self.alarms.first().map(|&(at, _)| at)
+    /// When the next lock is to be settled.
+    pub fn next_look(&self) -> Option<Ms> {
+        if self.has_noted() { Some(0) } else { self.alarms.first().map(|&(at, _)| at) }
     }
 
     /// At least so long, and longer where many locks may have to be looked at again.
@@ -130,7 +147,6 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::waiting::queue::Queue;
     use crate::lock::words::{Mode, Secret};
 
     /// The queues of so many locks, in each of which a request stands.
@@ -152,15 +168,15 @@ mod tests {
         for (name, at) in names.iter().zip([50, 30, 40]) {
             queues.look_by(name.borrow(), at);
         }
-        assert_eq!(queues.next_alarm(), Some(30));
+        assert_eq!(queues.next_look(), Some(30));
         queues.look_by(names[0].borrow(), 20);
         queues.look_by(names[0].borrow(), 60);
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(20), [3, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(20), [3, 0]));
         queues.close(names[0].borrow());
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(30), [2, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(30), [2, 0]));
         assert_eq!(queues.take_due(Now::from_micros(29_999)), None);
         assert!(queues.take_due(Now::from_micros(30_000)) == Some(names[1].clone()));
-        assert_eq!((queues.next_alarm(), queues.counts()), (Some(40), [1, 0]));
+        assert_eq!((queues.next_look(), queues.counts()), (Some(40), [1, 0]));
     }
 
     #[test]

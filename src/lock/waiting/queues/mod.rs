@@ -87,8 +87,11 @@ impl Queues {
     fn open(&mut self, name: NameRef<'_>) -> (Name, &mut Queue) {
         let stored = self.by_name.get_key_value(&name).map(|(stored, _)| stored.clone());
         let name = stored.unwrap_or_else(|| name.keep());
-        let new = || Queue::new(self.changes);
-        let queue = self.by_name.entry(name.clone()).or_insert_with(new);
+        let queue = self.by_name.entry(name.clone()).or_insert_with(|| {
+            let mut queue = Queue::default();
+            queue.seen = Some(self.changes);
+            queue
+        });
         (name, queue)
     }
 
@@ -102,8 +105,8 @@ impl Queues {
     }
 
     /// How many come before this one in the queues of these locks: the most in any of them.
-    pub fn before(&self, names: &[Name], ticket: Ticket) -> usize {
-        let queues = names.iter().filter_map(|name| self.get(name.borrow()));
+    pub fn before(&self, names: &[NameRef<'_>], ticket: Ticket) -> usize {
+        let queues = names.iter().filter_map(|&name| self.get(name));
         queues.map(|queue| queue.before(ticket)).max().unwrap_or_default()
     }
 

@@ -1,16 +1,33 @@
 //! The requests of each owner.
 
+use std::cmp::Ordering;
+
 use crate::lock::waiting::waits::waiter::{Reply, State, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
-use crate::lock::words::{Db, Group, Mode, NameRef, Request};
+use crate::lock::words::{Db, Group, Mode, NameRef};
+
+/// A request of an owner, in the order of the owners' prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub print: u64,
+    pub ticket: Ticket,
+}
+
+impl Ord for Owned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // One comparison instead of two: there may be many of them, in no order that could be foreseen.
+        let number = |one: &Self| (u128::from(one.print) << 64) | u128::from(one.ticket);
+        number(self).cmp(&number(other))
+    }
+}
+
+impl PartialOrd for Owned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Waits {
-    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
-    /// the index compares the owner too.
-    pub fn print_of(&self, owner: &[u8]) -> u64 {
-        self.secret.half_print(owner)
-    }
-
     /// The group of this owner.
     pub fn group_of(&self, owner: &[u8]) -> Group {
         self.secret.group_of(owner)
@@ -29,9 +46,10 @@ impl Waits {
         are: impl Fn(&Waiter) -> bool + 'a,
     ) -> impl Iterator<Item = Ticket> + 'a {
         let is_one = move |waiter: &Waiter| *waiter.owner == *owner && are(waiter);
-        let print = self.print_of(owner);
-        let its = self.by_owner.from((print, Ticket::MIN));
-        let its = its.take_while(move |&&(of, _)| of == print).map(|&(_, ticket)| ticket);
+        // Two owners may share one.
+        let print = self.secret.half_print(owner);
+        let its = self.by_owner.from(Owned { print, ticket: Ticket::MIN });
+        let its = its.map_while(move |(one, ())| (one.print == print).then_some(one.ticket));
         its.filter(move |&ticket| self.get(ticket).is_some_and(&is_one))
     }
 
@@ -58,12 +76,6 @@ impl Waits {
         self.of(owner, |one| one.place().is_some() && one.is_for(names)).next()
     }
 
-    /// Is this wait for these locks, and in the mode of this request?
-    pub fn is_for(&self, wait: Ticket, names: &[NameRef<'_>], request: &Request<'_>) -> bool {
-        let waiter = self.get(wait);
-        waiter.is_some_and(|one| one.is_for(names) && one.mode == request.terms.mode)
-    }
-
     /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and
     /// whose replies the server has not asked for.
     pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
@@ -77,8 +89,8 @@ impl Waits {
 
     /// All requests and places for locks of this database that have not ended.
     pub fn owned_in(&self, db: Db) -> impl Iterator<Item = (Ticket, &Waiter)> {
-        let all = self.by_owner.iter();
-        let all = all.filter_map(|&(_, ticket)| Some((ticket, self.get(ticket)?)));
+        let all = self.by_owner.keys();
+        let all = all.filter_map(|one| Some((one.ticket, self.get(one.ticket)?)));
         all.filter(move |(_, one)| one.names.first().is_some_and(|name| name.db == db))
     }
 

@@ -11,7 +11,7 @@
 //! | was replaced, and has its reply | none | the same |
 
 use crate::lock::waiting::place::Place;
-use crate::lock::waiting::waits::waiter::{FOREVER, Tell};
+use crate::lock::waiting::waits::waiter::{FOREVER, Tell, Waiter};
 use crate::lock::waiting::waits::{Ticket, Waits};
 use crate::lock::words::{Ms, Request};
 
@@ -46,13 +46,14 @@ impl Waits {
 
     /// The wait of this blocked client, unless another request has taken it over.
     #[inline]
-    pub fn wait_of_client(&self, handle: Ticket) -> Option<Ticket> {
+    pub fn wait_of_client(&self, handle: Ticket) -> Option<(Ticket, &Waiter)> {
         let ticket = match self.clients.get(&handle) {
             None => handle,
             Some(&Client::Waits(ticket)) => ticket,
             Some(Client::Replaced { .. }) => return None,
         };
-        (self.get(ticket)?.client_handle() == Some(handle)).then_some(ticket)
+        let waiter = self.get(ticket)?;
+        (waiter.client_handle() == Some(handle)).then_some((ticket, waiter))
     }
 
     /// The client that is blocked for this wait, if there is one, is replaced. Returns its handle: it is to be told.

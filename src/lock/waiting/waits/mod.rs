@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use crate::lock::waiting::place::Place;
 use crate::lock::waiting::queue::order::Order;
+use crate::lock::waiting::waits::by_owner::Owned;
 use crate::lock::waiting::waits::clients::Client;
 use crate::lock::waiting::waits::waiter::{FOREVER, Reply, State, Tell, Waiter};
 use crate::lock::words::{Ms, Name, Now, Request, Secret};
@@ -20,10 +21,10 @@ pub type Ticket = u64;
 #[derive(Debug)]
 pub struct Waits {
     /// In boxes, because there may be a million places.
-    all: Order<(Ticket, Box<Waiter>)>,
+    all: Order<Ticket, Box<Waiter>>,
     lists: Lists,
     /// All of them until they end, by the prints of their owners.
-    by_owner: Order<(u64, Ticket)>,
+    by_owner: Order<Owned>,
     /// What is not plain of blocked clients, by their handles.
     clients: BTreeMap<Ticket, Client>,
     /// Waiters with this ticket or an earlier one are to be sent away.
@@ -34,25 +35,30 @@ pub struct Waits {
 
 /// What is counted and listed of requests, as it follows from what they are.
 #[derive(Debug, Default)]
-struct Lists {
+pub struct Lists {
     /// All places, and those that end with a connection, by that connection.
-    places: Order<Ticket>,
+    pub places: Order<Ticket>,
     sessions: Order<(u64, Ticket)>,
     /// Places whose grants are not claimed yet, by when each has to be.
-    claims: Order<(Ms, Ticket)>,
-    /// Those that wait with a blocked client.
-    clients: Order<Ticket>,
+    pub claims: Order<(Ms, Ticket)>,
+    /// Those that wait with a blocked client, in the order in which they have come.
+    pub clients: Order<Ticket>,
     /// How many wait without one: places that do not sleep.
     waiting_places: usize,
     /// How many entries of those that wait there are in all queues: one for each of their locks.
-    entries: usize,
+    pub entries: usize,
     /// How many entries of sleeping places there are: one for each of their locks.
-    entries_asleep: usize,
+    pub entries_asleep: usize,
     /// When each times out, and when the lease of each place ends.
-    times_up: Order<(Ms, Ticket)>,
+    pub times_up: Order<(Ms, Ticket)>,
 }
 
 impl Lists {
+    /// How many requests wait, without places that sleep.
+    pub fn waiting(&self) -> usize {
+        self.clients.len().saturating_add(self.waiting_places)
+    }
+
     /// Lists this request, or takes it off the lists.
     fn list(&mut self, ticket: Ticket, waiter: &Waiter, is_listed: bool) {
         let add = |count: &mut usize, more: usize| {
@@ -125,7 +131,7 @@ impl Waits {
         let waiter = Waiter {
             names,
             owner: Rc::from(terms.owner),
-            print: self.print_of(terms.owner),
+            print: self.secret.half_print(terms.owner),
             ttl: terms.ttl,
             mode: terms.mode,
             ends: until.unwrap_or(FOREVER),
@@ -138,18 +144,18 @@ impl Waits {
             acknowledged: 0,
             shut_out_by: 0,
         };
-        self.by_owner.insert((waiter.print, ticket));
+        self.by_owner.insert(Owned { print: waiter.print, ticket }, ());
         self.lists.list(ticket, &waiter, true);
-        self.all.insert((ticket, Box::new(waiter)));
+        self.all.insert(ticket, Box::new(waiter));
     }
 
     #[inline]
     pub fn get(&self, ticket: Ticket) -> Option<&Waiter> {
-        self.all.get(ticket).map(|(_, waiter)| &**waiter)
+        self.all.get(ticket).map(|waiter| &**waiter)
     }
 
     fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
-        self.all.get_mut(ticket).map(|(_, waiter)| &mut **waiter)
+        self.all.get_mut(ticket).map(|waiter| &mut **waiter)
     }
 
     /// Changes a request, and what is listed of it.
@@ -158,7 +164,7 @@ impl Waits {
         ticket: Ticket,
         change: impl FnOnce(&mut Waiter) -> R,
     ) -> Option<R> {
-        let (_, waiter) = self.all.get_mut(ticket)?;
+        let waiter = self.all.get_mut(ticket)?;
         self.lists.list(ticket, waiter, false);
         let changed = change(waiter);
         self.lists.list(ticket, waiter, true);
@@ -192,16 +198,16 @@ impl Waits {
     }
 
     /// Removes a request altogether, and returns it.
-    pub(in crate::lock::waiting) fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let (_, waiter) = self.all.remove(ticket)?;
+    pub(in crate::lock::waiting) fn forget(&mut self, ticket: Ticket) -> Option<Box<Waiter>> {
+        let waiter = self.all.remove(ticket)?;
         self.lists.list(ticket, &waiter, false);
-        self.by_owner.remove((waiter.print, ticket));
+        self.by_owner.remove(Owned { print: waiter.print, ticket });
         if let Some(handle) = waiter.client_handle()
             && let Some(Client::Waits(_)) = self.clients.get(&handle)
         {
             self.clients.remove(&handle);
         }
-        Some(*waiter)
+        Some(waiter)
     }
 
     /// The search for what this waiter may have begins with this one of its locks the next time.
@@ -218,14 +224,13 @@ impl Waits {
         }
     }
 
-    /// The server takes the reply to this waiter's client. Returns whether it has not yet.
-    pub fn take_reply(&mut self, ticket: Ticket) -> bool {
-        match self.get_mut(ticket).map(|waiter| &mut waiter.tell) {
-            Some(Tell::Client { reply, .. }) => {
-                std::mem::replace(reply, Reply::Taken) == Reply::Due
-            }
-            _ => false,
-        }
+    /// The server takes the reply to this waiter's client. Returns the waiter, unless it has already.
+    pub fn take_reply(&mut self, ticket: Ticket) -> Option<&Waiter> {
+        let waiter = self.get_mut(ticket)?;
+        let Tell::Client { reply, .. } = &mut waiter.tell else {
+            return None;
+        };
+        (std::mem::replace(reply, Reply::Taken) == Reply::Due).then_some(waiter)
     }
 
     /// The work of taking this one out of its queues, and of replying to its client.
@@ -248,29 +253,26 @@ impl Waits {
         self.all.is_empty()
     }
 
+    /// What is listed of them.
+    #[inline]
+    pub fn lists(&self) -> &Lists {
+        &self.lists
+    }
+
     #[inline]
     pub fn has_places(&self) -> bool {
         !self.lists.places.is_empty()
     }
 
-    pub fn leased_places(&self) -> usize {
-        self.lists.places.len()
-    }
-
     /// The first place from this ticket on.
     pub fn next_place(&self, from: Ticket) -> Option<Ticket> {
-        self.lists.places.from(from).next().copied()
+        self.lists.places.from(from).next().map(|&(place, ())| place)
     }
 
     /// A place that is tied to this connection.
     pub fn tied_to(&self, client: u64) -> Option<Ticket> {
-        let tied = self.lists.sessions.from((client, Ticket::MIN)).next();
-        tied.filter(|&&(of, _)| of == client).map(|&(_, ticket)| ticket)
-    }
-
-    /// The place that has to claim its grant next, and by when.
-    pub fn next_claim(&self) -> Option<(Ms, Ticket)> {
-        self.lists.claims.first()
+        let &((of, place), ()) = self.lists.sessions.from((client, Ticket::MIN)).next()?;
+        (of == client).then_some(place)
     }
 
     /// Marks all present waiters as to be sent away: none of them is granted anything any more.
@@ -282,33 +284,9 @@ impl Waits {
         ticket <= self.sent_away_to
     }
 
-    /// How many requests wait, without places that sleep.
-    pub fn count_waiting(&self) -> usize {
-        self.lists.clients.len().saturating_add(self.lists.waiting_places)
-    }
-
-    /// The number of entries in all queues together: a waiter has one in each of its queues.
-    pub fn entries(&self) -> usize {
-        self.lists.entries
-    }
-
-    pub fn entries_asleep(&self) -> usize {
-        self.lists.entries_asleep
-    }
-
-    /// The request that times out next, or whose lease ends next, and when.
-    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
-        self.lists.times_up.first()
-    }
-
     /// A waiter with a blocked client that is still to be sent away.
     pub fn next_to_send_away(&self) -> Option<Ticket> {
         self.lists.clients.first().filter(|&ticket| self.is_to_send_away(ticket))
-    }
-
-    /// The request with a blocked client that has waited longest.
-    pub fn first_client(&self) -> Option<Ticket> {
-        self.lists.clients.first()
     }
 
     /// How many requests have not ended, with clients that were replaced and that have taken waits over; and how many
@@ -327,7 +305,7 @@ impl Waits {
 
     /// Prints all parts, to be compared.
     pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
-        let sent_away = self.lists.clients.iter().filter(|&&one| self.is_to_send_away(one));
+        let sent_away = self.lists.clients.keys().filter(|&one| self.is_to_send_away(one));
         write!(to, "{:?}{:?}{:?}", self.all, self.lists, sent_away.count())?;
         write!(to, "{:?}", self.clients)?;
         write!(to, "{:?}", self.by_owner)

@@ -28,7 +28,7 @@
 use std::rc::Rc;
 
 use crate::lock::Turn;
-use crate::lock::budget;
+use crate::lock::budget::REPLY;
 use crate::lock::waiting::place::Place;
 use crate::lock::words::{Fence, Mode, Ms, Name, NameRef, Now, Ticket};
 
@@ -120,7 +120,7 @@ impl Waiter {
 
     /// The work of taking it out of its queues, and of replying to its client.
     pub fn reply_cost(&self) -> usize {
-        budget::reply(self.names.len())
+        REPLY.saturating_add(self.names.len())
     }
 
     /// Does it still wait, if only as a place that sleeps?
