@@ -1,6 +1,7 @@
 //! A client that loses the right to a lock while it waits.
 
 use super::*;
+use crate::lock::WaitOutcome;
 
 fn was_denied(server: &Server, ticket: Ticket) -> bool {
     server.replies.get(&ticket) == Some(&Reply::Denied)
@@ -34,4 +35,14 @@ fn more_of_them_than_a_tick_can_see_to_are_told_in_the_next() {
     server.at(20);
     assert!(many.iter().all(|&ticket| was_denied(&server, ticket)));
     assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn the_client_of_one_that_is_denied_gets_the_server_s_error() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.bar(ben);
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.locks.outcomes().outcome(ben, true), Some(WaitOutcome::Denied("no")));
 }

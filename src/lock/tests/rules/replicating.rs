@@ -73,6 +73,8 @@ fn a_grant_that_is_not_acknowledged_in_time_is_taken_back_and_the_next_is_served
 #[test]
 fn until_it_is_told_the_lock_is_its_owner_s_to_all_others_and_not_to_itself() {
     let (mut server, _) = pending();
+    assert_eq!(server.locks.remembered().tasks, 1);
+    assert!(!server.locks.waiting.pending.has_unsent(), "its offset is known");
     assert_eq!(server.check(LOCK, "ann"), Ok(None));
     assert_eq!(server.guard(LOCK, "ann"), Ok(false));
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
@@ -109,12 +111,10 @@ fn a_grant_that_ends_before_it_is_told_is_passed_on() {
         server.at(1);
         fate(&mut server, ann);
         server.at(10);
+        assert_eq!(told_to(&server, ann), says, "{way}");
         server.acknowledges(0);
         server.at(20);
-        assert_eq!(told_to(&server, ann).is_some(), says.is_some(), "{way}");
-        if let Some(says) = says {
-            assert_eq!(told_to(&server, ann), Some(says), "{way}");
-        }
+        assert_eq!(told_to(&server, ann), says, "{way}");
         assert!(server.was_granted(ben).is_some(), "{way}");
         server.release(LOCK, "ben").unwrap();
         server.at(30);
@@ -448,4 +448,29 @@ fn a_retry_between_an_acknowledgement_and_the_next_tick_waits_for_one_of_its_own
     server.acknowledges(0);
     server.at(2);
     assert!(server.was_granted(again).is_some());
+}
+
+#[test]
+fn at_a_demotion_the_client_of_a_grant_that_waits_for_replicas_is_sent_away() {
+    let (mut server, ann) = pending();
+    server.demote(false);
+    server.turn();
+    assert_eq!(told_to(&server, ann), Some(Reply::SentAway));
+}
+
+#[test]
+fn an_end_that_was_acknowledged_counts_no_longer_than_its_hold() {
+    let mut server = server_with(1);
+    server.gets("ann", 3000);
+    let renewal = renews(&mut server, 5000);
+    server.at(1);
+    server.acknowledges(0);
+    server.at(2);
+    assert!(server.was_granted(renewal).is_some());
+    server.release(LOCK, "ann").unwrap();
+    server.gets("ben", 100);
+    server.waits("ann", 70);
+    server.release(LOCK, "ben").unwrap();
+    server.at(3);
+    assert_eq!(server.check(LOCK, "ann"), left(69));
 }

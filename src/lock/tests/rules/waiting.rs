@@ -98,3 +98,32 @@ fn a_key_may_be_no_lock_from_when_it_is_touched_until_it_is_looked_at() {
     server.at(2);
     assert!(may_be(&server), "it is none");
 }
+
+#[test]
+fn the_key_of_a_wait_without_a_grant_is_known_until_its_client_has_the_reply() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits_for(10, "ben", 30);
+    let cid = server.waits("cid", 30);
+    let key = |server: &Server, ticket| server.locks.waiting.empty_handed(ticket);
+    assert_eq!(key(&server, ben), None, "it waits");
+    server.lags_until(10);
+    server.tick();
+    assert_eq!(key(&server, ben).as_deref(), Some(&b"lock"[..]));
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(key(&server, cid), None, "it was granted");
+    assert!(server.locks.outcomes().outcome(ben, true).is_some());
+    assert_eq!(key(&server, ben), None, "it has its reply");
+}
+
+#[test]
+fn one_that_waits_is_remembered_with_its_time_until_it_has_ended() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits_for(10, "ben", 30);
+    let now = server.locks.remembered();
+    assert_eq!((now.waiters, now.alarms), (1, 2), "its time is up, or the hold ends");
+    server.at(11);
+    let left = server.locks.remembered();
+    assert_eq!((left.waiters, left.alarms), (0, 0));
+}
