@@ -42,7 +42,7 @@ impl Locks {
 
     /// The same, if the lock has a queue. But nothing is left to settle while one owner holds it alone, as it did when it
     /// was last looked at.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let Waiting { queues, .. } = &self.waiting;
         if queues.is_empty() {
