@@ -23,7 +23,6 @@ impl Graph<'_> {
                         return Ok(self.in_words(edge));
                     }
                     if let Some((_, other)) = self.requests.get_index_mut(to)
-                        && !other.is_out
                         && other.by.is_none()
                     {
                         other.by = Some(edge);
