@@ -20,13 +20,13 @@ impl Acquire<'_, '_> {
     /// Lets the request join the end of each of its queues, unless it would wait for itself. Its owner gives up its own
     /// wait for it: the request is judged as if that were gone.
     pub(super) fn enroll(&mut self, parts: &[Part<'_>]) -> Result<Ticket, Refusal> {
-        let (names, own) = (self.names, self.own);
+        let (names, own, request) = (self.names, self.own, (self.request, self.group));
         // It waits for nothing in the queue of a lock that its owner holds, or could have.
         let mut shut = parts.iter().filter(|part| part.is_shut()).map(|part| part.name);
         let Locks { waiting, limits, .. } = &mut *self.locks;
-        waiting.check_room(names, &mut shut, self.request, own, limits)?;
+        waiting.check_room(names, &mut shut, request, own, limits)?;
         let tell = self.tell();
-        let ticket = self.locks.waiting.enroll(self.request, names, tell, self.turn.now);
+        let ticket = self.locks.waiting.enroll(request, names, tell, self.turn.now);
         for &name in names {
             // Other queues have been settled in this turn, but may not have been fair.
             let queue = self.locks.waiting.queues.get(name);

@@ -51,7 +51,8 @@ impl Graph {
                 .for_core();
         let terms = Terms { owner: owner.as_bytes(), mode: locks[0].1, ..request.terms };
         let request = Request { terms, ..request };
-        self.0.enroll(&request, &names, (until, None), NOW)
+        let group = self.0.waits.fair_group(terms.owner, terms.mode);
+        self.0.enroll((&request, group), &names, (until, None), NOW)
     }
 
     fn asks(&mut self, owner: &str, locks: &[(&str, Mode)]) -> Ticket {

@@ -57,7 +57,7 @@ impl Waiting {
         &self,
         names: &[NameRef<'_>],
         shut: &mut dyn Iterator<Item = NameRef<'_>>,
-        request: &Request<'_>,
+        (request, group): (&Request<'_>, Option<Group>),
         instead_of: Option<Ticket>,
         limits: &Limits,
     ) -> Result<(), Refusal> {
@@ -77,7 +77,6 @@ impl Waiting {
             let before = before.unwrap_or_default();
             u64::try_from(before.saturating_sub(is_counted.into())).unwrap_or(u64::MAX)
         };
-        let group = self.waits.fair_group(request.terms.owner, request.terms.mode);
         if let Some(most) = request.max_queue
             && let Some(before) =
                 shut.map(|name| before(name, group)).find(|&before| before >= most)
@@ -98,19 +97,17 @@ impl Waiting {
         if is_full { Err(Refusal::QueueFull) } else { Ok(()) }
     }
 
-    /// Lets a request join the end of each of its queues. Returns its ticket.
+    /// Lets a request, of this group if it has FAIR, join the end of each of its queues. Returns its ticket.
     pub fn enroll(
         &mut self,
-        request: &Request<'_>,
+        (request, group): (&Request<'_>, Option<Group>),
         names: &[NameRef<'_>],
         how: (Option<Ms>, Option<Place>),
         now: Now,
     ) -> Ticket {
         let ticket = self.waits.draw_ticket();
-        let mode = request.terms.mode;
-        let group = self.waits.fair_group(request.terms.owner, mode);
-        let is_alone = names.len() == 1;
-        let join = |queue: &mut Queue| queue.join(ticket, (mode, group), is_alone);
+        let (how_held, is_alone) = ((request.terms.mode, group), names.len() == 1);
+        let join = |queue: &mut Queue| queue.join(ticket, how_held, is_alone);
         let names = self.queues.join(names.iter().copied(), join);
         self.classes.count_waiting(&names, ticket, true);
         self.waits.insert(ticket, request, (names, State::Waiting), how, now);

@@ -33,6 +33,26 @@ fn a_release_settles_the_lock_once_however_many_wait() {
 }
 
 #[test]
+fn a_request_for_a_lock_that_one_owner_holds_alone_leaves_its_queue_as_it_is_until_something_happens()
+ {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 30);
+    let looks = |server: &mut Server, owner| {
+        server.keys.looks = 0;
+        server.waits(owner, 30);
+        server.keys.looks
+    };
+    assert_eq!(looks(&mut server, "cid"), 1, "its own");
+    server.renew(LOCK, "ann", 200).unwrap();
+    assert_eq!(looks(&mut server, "dan"), 1, "the queue is looked at before the hold ends");
+    server.foreign(Write::PExpireAt(LOCK, START + 150));
+    assert!(looks(&mut server, "eve") > 1, "another client has written the key");
+    server.at(101);
+    assert_eq!((server.holder(), server.due()), (held("ann", 150), Some(START + 151)));
+}
+
+#[test]
 fn the_alarm_is_not_later_than_the_deadline_and_follows_it_once_it_has_rung() {
     let mut server = server();
     server.gets("ann", 100);
