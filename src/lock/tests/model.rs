@@ -1,7 +1,7 @@
 //! What a lock may do, judged by what goes in and what comes out, and by nothing inside.
 //!
 //! The model does not say what the core does next. It follows what clients are told, what `LOCK.INFO`
-//! shows and what others do to the keys, and asks of each change whether it was allowed: was no other in
+//! shows, what has become of places and what others do to the keys, and asks of each change whether it was allowed: was no other in
 //! the way, was none before, does the number rise, does the hold last as long as it should. With nothing
 //! left to do it asks whether any waits for what it could have, and has what it should not have.
 
@@ -11,10 +11,10 @@ mod deadlocks;
 mod following;
 mod granting;
 mod others;
+pub mod places;
 mod replying;
 mod resting;
 
-pub use comparing::info;
 pub use following::{Action, Around};
 
 use crate::lock::fence::Fence;
@@ -23,6 +23,7 @@ use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 use super::simulated::{Flavour, Lock, Owner, Request};
 use super::sums::sums;
 use counting::Counted;
+use places::{Owed, Place};
 
 /// What does not agree.
 pub type Verdict<T = ()> = Result<T, String>;
@@ -47,6 +48,8 @@ pub struct Hold {
     told: bool,
     /// Who may still be told.
     under_way: Vec<Ticket>,
+    /// The place that was granted it: its owner has to claim it.
+    claim: Option<Ticket>,
     /// The connection that it ends with; and has that closed?
     pub tied: Option<u64>,
     closed: bool,
@@ -75,6 +78,7 @@ impl Hold {
             or_later: false,
             told: false,
             under_way: Vec::new(),
+            claim: None,
             tied: None,
             closed: false,
             is_new: true,
@@ -118,14 +122,21 @@ pub struct Waiter {
     pub ask: Request,
     /// Its user has lost the right to what it waits for.
     pub barred: bool,
+    /// What makes it a place, if it is one.
+    pub place: Option<Place>,
 }
 
 impl Waiter {
     pub fn until(&self) -> Option<Ms> {
         match self.ask.patience {
             Patience::Until(until) => Some(until),
-            Patience::Try | Patience::Forever | Patience::Place(_) => None,
+            Patience::Place(_) => self.place.map(|place| place.kept),
+            Patience::Try | Patience::Forever => None,
         }
+    }
+
+    pub fn is_place(&self) -> bool {
+        self.place.is_some()
     }
 }
 
@@ -166,6 +177,26 @@ sums! {
         pub withdrawn_late: u64,
         /// Keys that went too early, by a step of the clock, and holds that lasted.
         pub outlasted: u64,
+        /// Places, those that were asked for once more, and that woke by that; turns, others after a stall, those that were
+        /// claimed and those that were not; messages, and those that no client received.
+        pub places: u64,
+        pub kept: u64,
+        pub woken: u64,
+        pub turns: u64,
+        pub other_turns: u64,
+        pub claimed: u64,
+        pub unclaimed: u64,
+        pub messages: u64,
+        pub unheard: u64,
+        /// Places that were refused because their owners hold some of the locks.
+        pub holds_some: u64,
+        /// Places that have ended, by why.
+        pub places_released: u64,
+        pub places_lapsed: u64,
+        pub places_ended: u64,
+        pub places_closed: u64,
+        pub places_denied: u64,
+        pub gone_on: u64,
     }
 }
 
@@ -177,8 +208,24 @@ pub struct Model {
     pub holds: Vec<Hold>,
     /// Of all locks, in the order of arrival.
     pub queue: Vec<Waiter>,
+    /// Places that are passed by until their owners ask.
+    pub asleep: Vec<Waiter>,
     /// Those who have been granted what they waited for, and have not come to their end.
     pub served: Vec<Waiter>,
+    owed: Vec<Owed>,
+    /// How many messages have been followed.
+    heard_of: usize,
+    /// When the server last kept owners from asking, or did nothing for long.
+    trouble: Option<Ms>,
+    longest_claim: Ms,
+    /// When the server last did what was due.
+    pub ticked: Ms,
+    /// An owner whose user may ask for nothing.
+    pub denied: Option<Owner>,
+    /// The place that was just asked for.
+    asked: Option<Ticket>,
+    /// Has a wait given way to one in another mode?
+    gave_way: bool,
     /// Keys that are no locks.
     no_locks: Vec<Lock>,
     highest: Fence,
@@ -213,7 +260,16 @@ impl Model {
             elapsed: 0,
             holds: Vec::new(),
             queue: Vec::new(),
+            asleep: Vec::new(),
             served: Vec::new(),
+            owed: Vec::new(),
+            heard_of: 0,
+            trouble: None,
+            longest_claim: Limits::DEFAULT.claim_time,
+            ticked: 0,
+            denied: None,
+            asked: None,
+            gave_way: false,
             no_locks: Vec::new(),
             highest: 0,
             elsewhere: Vec::new(),
@@ -290,7 +346,8 @@ impl Model {
 
     /// The one wait of this owner in the database of these locks.
     fn wait_of(&self, owner: Owner, locks: &[Lock]) -> Option<&Waiter> {
-        let mut its = self.queue.iter().filter(|one| one.ask.owner == owner);
+        let all = self.queue.iter().chain(&self.asleep);
+        let mut its = all.filter(|one| one.ask.owner == owner);
         its.find(|one| one.locks[0].0 == locks[0].0)
     }
 
@@ -304,7 +361,8 @@ impl Model {
     /// Does no client wait, and is nothing held by what the core alone remembers?
     pub fn is_quiet(&self) -> bool {
         let is_plain = |hold: &Hold| !hold.must_go() && !self.is_stepped;
-        self.queue.is_empty() && self.served.is_empty() && self.holds.iter().all(is_plain)
+        let is_idle = self.queue.is_empty() && self.asleep.is_empty() && self.owed.is_empty();
+        is_idle && self.served.is_empty() && self.holds.iter().all(is_plain)
     }
 
     /// A client has had this one told that its time is up.
@@ -321,7 +379,8 @@ impl Model {
 
     /// Is no client there, and nothing held?
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.served.is_empty() && self.holds.is_empty()
+        let is_idle = self.queue.is_empty() && self.asleep.is_empty();
+        is_idle && self.served.is_empty() && self.holds.is_empty()
     }
 }
 

@@ -12,6 +12,7 @@ pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), 
 /// Of two groups.
 pub const OWNERS: [Owner; 6] = ["g:ann", "h:ben", "g:cid", "h:dot", "g:eve", "h:fay"];
 pub const KEYS: [&str; 3] = ["a", "b", "c"];
+pub const CHANNELS: [&str; 2] = ["one", "two"];
 
 /// How many owners a crowd has.
 pub const CROWD: usize = 400;
@@ -63,6 +64,8 @@ pub enum Who {
     Holder,
     /// A client that is first in the queue.
     First,
+    /// The owner of the n-th place.
+    Place(usize),
     /// The next owner of a crowd from the n-th on who does not wait.
     Idle(usize),
 }
@@ -72,6 +75,8 @@ pub enum Wait {
     Try,
     For(Ms),
     Forever,
+    /// In a place, whose owner gets messages on this channel.
+    Place(Ms, Option<usize>),
 }
 
 /// A point in time that matters.
@@ -81,6 +86,9 @@ pub enum Mark {
     Deadline(Lock),
     /// When the time of the n-th waiter is up.
     TimeUp(usize),
+    /// When the lease of the n-th place ends, or its claim.
+    Lease(usize),
+    Claim(usize),
 }
 
 /// The n-th of those who wait stands for whom it may concern; `n` is taken modulo how many there are.
@@ -88,6 +96,16 @@ pub enum Mark {
 pub enum Step {
     // By one of the regulars' connections or a new one; the last says what else is asked for.
     Acquire { which: Which, who: Who, wait: Wait, blockable: bool, by: Option<usize>, ask: Request },
+    // For the n-th place: all as it is, but the mode perhaps.
+    AskAgain { n: usize, mode: Option<Mode>, wait: Wait, by: Option<usize>, ask: Request },
+    // For all places, as they were asked for.
+    AllAskAgain,
+    // No client listens on a channel, or one does.
+    Deaf { channel: usize, deaf: bool },
+    // A user loses the right to ask, or all have it again.
+    Deny(Option<Owner>),
+    // The server keeps all back who would ask, or does so no more.
+    KeepBack(bool),
     Release { which: Which, who: Who },
     Renew { which: Which, who: Who, ttl: Ms },
     // With `FORCE` or without.
@@ -128,8 +146,8 @@ pub enum Step {
     Pass { ms: Ms },
     // The server is busy: time passes, and it does nothing.
     Lag { ms: Ms },
-    // Time passes until so long after this, on time or not.
-    PassTo { mark: Mark, after: Ms, lag: bool },
+    // Time passes until so long before or after this, on time or not.
+    PassTo { mark: Mark, before: Ms, after: Ms, lag: bool },
     // The wall clock is stepped, forward or back.
     SetClock { by: Ahead },
     Kill { n: usize },
@@ -166,6 +184,7 @@ pub enum Setting {
     Quarantine(Ms),
     FenceLead(Ms),
     Drain(bool),
+    ClaimTime(Ms),
 }
 
 impl Setting {
@@ -177,6 +196,7 @@ impl Setting {
             Self::Quarantine(length) => limits.quarantine = length,
             Self::FenceLead(lead) => limits.fence_lead = lead,
             Self::Drain(drain) => limits.drain = drain,
+            Self::ClaimTime(time) => limits.claim_time = time,
         }
     }
 
@@ -312,6 +332,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         72 => Step::Lag { ms: random.below(40) },
         73..=78 => Step::PassTo {
             mark: if random.one_in(3) { Mark::TimeUp(n) } else { Mark::Deadline(lock) },
+            before: 0,
             after: random.below(2),
             lag: random.one_in(3),
         },

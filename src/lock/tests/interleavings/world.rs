@@ -9,13 +9,14 @@ mod time;
 
 use std::collections::BTreeMap;
 
-use crate::lock::tests::model::{Action, Model, Verdict};
-use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
+use crate::lock::tests::model::places::Place;
+use crate::lock::tests::model::{Action, Model, Verdict, Waiter};
+use crate::lock::tests::simulated::{Flavour, Lock, Owner, Request, START, Server};
 use crate::lock::{Limits, Ms};
 
 use super::counts::Counts;
 use super::nothing_is_left;
-use super::steps::{CROWD, LOCKS, OWNERS, REGULARS, Step, Which, Who, one_of_a_crowd};
+use super::steps::{CHANNELS, CROWD, LOCKS, OWNERS, REGULARS, Step, Which, Who, one_of_a_crowd};
 
 /// How long after a refusal the core may need to come back: its longest pause, and a little.
 const GRACE: Ms = 115;
@@ -78,6 +79,39 @@ impl World {
         self.mind_refusals();
         match step {
             Step::Acquire { .. } => self.acquire(step)?,
+            Step::AskAgain { n, mode, wait, by, ask } => {
+                if let Some((place, _)) = self.nth_place(n) {
+                    let (locks, owner) = (place.locks.clone(), place.ask.owner);
+                    let mode = mode.unwrap_or(place.ask.mode);
+                    self.asks(&locks, owner, wait, by, Request { mode, ..ask })?;
+                }
+            }
+            Step::AllAskAgain => {
+                let places: Vec<_> = self.model.places().map(|(one, _)| one.clone()).collect();
+                for one in places {
+                    if self.model.places().any(|(other, _)| other.since == one.since) {
+                        let client = self.server.connect();
+                        self.request(&one.locks, Request { client, ..one.ask })?;
+                    }
+                }
+            }
+            Step::Deaf { channel, deaf } => {
+                let channel = CHANNELS[channel].to_owned();
+                if deaf {
+                    self.server.deaf.insert(channel);
+                } else {
+                    self.server.deaf.remove(&channel);
+                }
+            }
+            Step::Deny(owner) => {
+                let denied = owner.map(|owner| owner.as_bytes().to_vec());
+                self.server.keys.denied = denied.into_iter().collect();
+                self.model.denied = owner;
+            }
+            Step::KeepBack(keeps_back) => {
+                self.server.keys.keeps_back = keeps_back;
+                self.model.trouble_at(self.now());
+            }
             Step::Release { which, who } => self.release(which, who)?,
             Step::Renew { which, who, ttl } => self.renew(which, who, ttl)?,
             Step::Break { lock, force } => self.break_holds(lock, force)?,
@@ -117,9 +151,11 @@ impl World {
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
                 self.counts.lags += 1;
-                self.go(self.now() + ms);
+                self.lag_to(self.now() + ms);
             }
-            Step::PassTo { mark, after, lag } => self.pass_to_mark(mark, after, lag)?,
+            Step::PassTo { mark, before, after, lag } => {
+                self.pass_to_mark(mark, (before, after), lag)?;
+            }
             Step::SetClock { by } => self.step_clock(by)?,
             Step::Kill { n } => {
                 self.counts.killed += u64::from(!self.server.waiting().is_empty());
@@ -176,6 +212,8 @@ impl World {
         self.apply(Step::Pass { ms: 1 })?;
         self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
+        self.apply(Step::Deny(None))?;
+        self.apply(Step::KeepBack(false))?;
         self.set_limits(Limits { fence_lead: self.model.limits.fence_lead, ..Limits::DEFAULT })?;
         for round in 0..1000 {
             for lock in LOCKS {
@@ -225,6 +263,7 @@ impl World {
                 let queue = self.model.queue_of(lock);
                 queue.first().map_or(OWNERS[1], |waiter| waiter.ask.owner)
             }
+            Who::Place(n) => self.nth_place(n).map_or(OWNERS[0], |(place, _)| place.ask.owner),
             Who::Idle(n) => {
                 let waits = |owner: Owner| {
                     let mut waiting = self.model.queue.iter().chain(&self.model.served);
@@ -234,6 +273,11 @@ impl World {
                 crowd.find(|&owner| !waits(owner)).unwrap_or_else(|| one_of_a_crowd(n))
             }
         }
+    }
+
+    pub(super) fn nth_place(&self, n: usize) -> Option<(&Waiter, &Place)> {
+        let places = self.model.places().count();
+        self.model.places().nth(n % places.max(1))
     }
 
     /// May this key be written? If not, the server refuses clients' commands too.

@@ -1,10 +1,10 @@
 //! What `LOCK.INFO` shows, and what the keys say, is what is known.
 
-use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
+use super::{Around, Hold, Model, Verdict, Waiter, earlier, ensure, is_over};
 use crate::lock::engine::report::{Holder, Report};
 use crate::lock::tests::interleavings::steps::{LOCKS, owner_called};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
-use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
+use crate::lock::{Hold as How, Left, Ms, NotALock, QueuedWaiter, from_wall};
 
 impl Model {
     /// Looks at each lock, as an operator does. These keys have expired just now.
@@ -120,11 +120,14 @@ impl Model {
         })?;
         if hold.is_loose && hold.fence.is_some() && fence.is_none() {
             // All that was known of it is forgotten.
-            (hold.told, hold.tied, hold.closed) = (true, None, false);
+            (hold.told, hold.tied, hold.closed, hold.claim) = (true, None, false, None);
             hold.under_way.clear();
         }
         hold.fence = fence;
-        Ok(())
+        let is_to_claim = hold.claim.is_some() && !hold.is_undelivered();
+        ensure(is_to_claim == holder.claim.is_some() || hold.is_loose || hold.must_go(), || {
+            format!("to be claimed: {:?}, {hold:?}", holder.claim)
+        })
     }
 
     /// A key of another client that was over may last again, when the clock is set back. And one that a client wrote
@@ -160,14 +163,19 @@ impl Model {
     /// All are shown as they came.
     fn compare_queue(&self, lock: Lock, report: Option<&Report>) -> Verdict {
         let shown = report.map_or(&[][..], |report| &report.waiters);
-        let clients = shown.iter().map(|waiter| waiter.client);
-        let is_up = |client: &u64| {
+        let is_asleep = |one: &&QueuedWaiter| one.place.is_some_and(|place| place.asleep);
+        let asleep = shown.iter().filter(is_asleep).count();
+        let known = self.asleep.iter().filter(|one| one.locks.contains(&lock)).count();
+        ensure(asleep == known, || format!("{asleep} sleep before {lock:?}, not {known}"))?;
+        let awake = shown.iter().filter(|one| !is_asleep(one));
+        let clients = awake.map(|waiter| (waiter.client, owner_called(&waiter.owner)));
+        let id = |one: &Waiter| (one.ask.client, one.ask.owner);
+        let is_up = |client: &(u64, Owner)| {
             let mut waiters = self.queue.iter();
-            waiters.any(|one| one.ask.client == *client && !self.lives(one))
+            waiters.any(|one| id(one) == *client && one.locks.contains(&lock) && !self.lives(one))
         };
-        let shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
-        let right: Vec<u64> =
-            (self.queue_of(lock).iter()).map(|waiter| waiter.ask.client).collect();
+        let shown: Vec<_> = clients.filter(|client| !is_up(client)).collect();
+        let right: Vec<_> = self.queue_of(lock).into_iter().map(id).collect();
         ensure(shown == right, || {
             format!("{lock:?}: {shown:?} wait, and not {right:?}: {:?}", self.queue)
         })

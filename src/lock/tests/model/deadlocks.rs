@@ -7,11 +7,12 @@ use crate::lock::tests::simulated::{Lock, Owner, Request, name};
 use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {
-    /// Each of those who are named waits for the next, by what is known of them.
+    /// Each of those who are named waits for the next, by what is known of them. The request stands there among all.
     pub(super) fn judge_deadlock(
         &self,
         locks: &[Lock],
         ask: &Request,
+        since: Ticket,
         found: Option<&Deadlock>,
     ) -> Verdict {
         // What others have done elsewhere may not have been looked at.
@@ -20,10 +21,11 @@ impl Model {
         }
         let asks = Waiter {
             ticket: Ticket::MAX,
-            since: Ticket::MAX,
+            since,
             locks: locks.to_vec(),
             ask: *ask,
             barred: false,
+            place: None,
         };
         let Some(found) = found else {
             let circle = self.leads_back(&asks, &asks, &mut Vec::new());

@@ -2,7 +2,7 @@
 
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::tests::interleavings::steps::LOCKS;
-use crate::lock::tests::simulated::{Happened, Lock, Owner, Request, Server};
+use crate::lock::tests::simulated::{Happened, Lock, Owner, Request, Server, name};
 use crate::lock::waiting::waits::waiter::State;
 use crate::lock::{Acquired, Left, Ms, NotALock, Refusal, Ticket};
 
@@ -36,7 +36,7 @@ impl Action<'_> {
 
 /// A waiter whose turn has come: it was granted what it waits for, or denied it, or its owner has come to share what
 /// it wants alone.
-type Turn = (Ticket, State);
+pub type Turn = (Ticket, State);
 
 /// Before which grant holds are given back, and of which locks.
 #[derive(Clone, Debug)]
@@ -67,6 +67,16 @@ impl Model {
         self.expired(&happened.expired, server);
         self.no_locks = LOCKS.into_iter().filter(|&lock| is_no_lock(server, lock)).collect();
         self.withdraws(action);
+        self.gave_way = false;
+        self.asked = match action {
+            Action::Acquire(locks, ask, Ok(Acquired::Place(_))) => {
+                let names: Vec<_> = locks.iter().map(|&lock| name(lock)).collect();
+                server.locks.waiting.waits.place_of(ask.owner.as_bytes(), &names)
+            }
+            _ => None,
+        };
+        self.messages_are_heard(server)?;
+        let places = self.places_now();
         let mut grants: Vec<Turn> = Vec::new();
         for &(ticket, state) in &happened.decided {
             match state {
@@ -76,25 +86,35 @@ impl Model {
                 other => self.decided(ticket, other, action)?,
             }
         }
-        // What waiters were granted may have been before the action, or after it, and what has expired in
-        // time was over by then, or not.
-        let first = self.before_the_action(action, &grants);
-        let others = (0..=grants.len()).rev().filter(|&before| before != first);
+        self.places_move(server, action, &places, &mut grants)?;
         let mut followed = None;
-        for before in [first].into_iter().chain(others) {
-            for (over, given_back) in self.may_be_over(action, grants.len()) {
-                let mut model = self.clone();
-                model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
-                let done = model
-                    .does(action, &grants, before, given_back.as_ref())
-                    .and_then(|()| model.sees(server, happened, around));
-                if done.is_ok() {
-                    *self = model;
-                    // Those behind a wait that was given up are served in the next tick.
-                    let settles = if happened.replaced.is_empty() { action.settles() } else { &[] };
-                    return self.has_settled(settles, around);
+        let in_passing = self.granted_in_passing(server, action);
+        for own in in_passing.into_iter().map(Some).chain([None]) {
+            // What waiters were granted may have been before the action, or after it, and what has expired in
+            // time was over by then, or not.
+            let first = self.before_the_action(action, &grants);
+            let others = (0..=grants.len()).rev().filter(|&before| before != first);
+            for before in [first].into_iter().chain(others) {
+                let (mut grants, mut before) = (grants.clone(), before);
+                if let Some(own) = own {
+                    grants.insert(before, own);
+                    before += 1;
                 }
-                followed = followed.or(Some(done));
+                for (over, given_back) in self.may_be_over(action, grants.len()) {
+                    let mut model = self.clone();
+                    model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
+                    model.wakes_in_passing(own);
+                    let done = model
+                        .does(action, &grants, before, given_back.as_ref())
+                        .and_then(|()| model.sees(server, happened, action, around));
+                    if done.is_ok() {
+                        *self = model;
+                        // Those behind a wait that was given up are served in the next tick.
+                        let settles = if self.gave_way { &[] } else { action.settles() };
+                        return self.has_settled(settles, around);
+                    }
+                    followed = followed.or(Some(done));
+                }
             }
         }
         followed.unwrap_or(Ok(()))
@@ -177,10 +197,17 @@ impl Model {
         }
     }
 
-    fn sees(&mut self, server: &mut Server, happened: &Happened, around: &Around) -> Verdict {
+    fn sees(
+        &mut self,
+        server: &mut Server,
+        happened: &Happened,
+        action: Action<'_>,
+        around: &Around,
+    ) -> Verdict {
         for &(ticket, heard) in &happened.ended {
             self.ended(ticket, heard);
         }
+        self.places_are_right(server, action)?;
         let replaced = std::mem::take(&mut self.replaced);
         ensure(replaced == happened.replaced, || {
             format!("{:?} were replaced, and not {replaced:?}", happened.replaced)
@@ -212,6 +239,10 @@ impl Model {
 
     /// A waiter has come to its end.
     pub(super) fn ended(&mut self, ticket: Ticket, heard: bool) {
+        // A place may have taken over what a client was blocked for.
+        if self.places().any(|(one, _)| one.since == ticket) {
+            return;
+        }
         // One whose connection closed waits no more.
         _ = self.leaves(ticket);
         self.served.retain(|waiter| waiter.ticket != ticket);

@@ -129,7 +129,20 @@ impl Model {
         };
         let several = waiter.locks.len() > 1;
         self.tally.several_granted += u64::from(several);
-        self.grant(&waiter.locks, &waiter.ask, fence, Some((ticket, waiter.since)))?;
+        let mut ask = waiter.ask;
+        if let Some(place) = waiter.place {
+            self.tally.turns += 1;
+            let own = waiter.locks.iter().filter_map(|&lock| self.hold(lock, ask.owner));
+            let own = own.filter(|held| !held.may_go()).count();
+            let is_denied = self.denied == Some(ask.owner);
+            ensure(!is_denied, || format!("its user may not have it: {waiter:?}"))?;
+            ensure(own == 0, || format!("has its turn beside {own} holds: {waiter:?}"))?;
+            let ends = Some(place.claim_ends).filter(|&ends| ends > self.now);
+            ask.ttl = ends.unwrap_or_else(|| self.claim_of(&place)) - self.now;
+        }
+        self.grant(&waiter.locks, &ask, fence, Some((ticket, waiter.since)))?;
+        let mut waiter = waiter;
+        self.place_is_granted(&mut waiter, fence);
         self.served.push(waiter);
         Ok(())
     }
@@ -167,6 +180,7 @@ impl Model {
             ensure(fence > highest, || format!("{fence} is not a new number after {highest}"))?;
             self.highest = fence;
         }
+        let claims = self.claims_of(locks, ask.owner);
         for &lock in locks {
             let is_new = self.take(lock, ask, fence, waiter);
             self.counted.granted(is_new, waiter.is_some());
@@ -174,6 +188,7 @@ impl Model {
             let goes_on = is_new == Some(false) && waiter.is_some();
             self.tally.adopted += u64::from(goes_on && !is_known);
         }
+        self.claimed(&claims);
         Ok(())
     }
 
@@ -201,7 +216,10 @@ impl Model {
         let (mut hold, is_new) = match own {
             Some(mut own) if own.covers(ask.mode) => {
                 let (before, by_wall) = (own.until, own.by_wall);
-                if before.is_none_or(|until| until < wanted) {
+                // The end of an offer is no end that is kept.
+                let claims = own.claim.take();
+                own.under_way.retain(|one| Some(*one) != claims);
+                if claims.is_some() || before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
                 }
                 // A share that another client has written may have no end of its own, but that of its key.
@@ -222,7 +240,8 @@ impl Model {
                 (own, Some(false))
             }
             own => {
-                let kept = own.as_ref().and_then(|share| share.until);
+                let kept = own.as_ref().filter(|share| share.claim.is_none());
+                let kept = kept.and_then(|share| share.until);
                 let until = Some(wanted.max(kept.unwrap_or_default()));
                 let mut hold = Hold::new(lock, ask.owner, ask.mode.hold(), until);
                 hold.tied = tied;
@@ -274,7 +293,7 @@ pub(super) fn group(owner: Owner) -> &'static [u8] {
 impl Hold {
     /// Its owner has learnt of it.
     pub(super) fn is_told(&mut self) {
-        self.told = true;
+        (self.told, self.claim) = (true, None);
     }
 
     /// A command of ours has it end then.

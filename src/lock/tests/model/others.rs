@@ -73,7 +73,10 @@ impl Model {
     /// The server starts anew.
     pub fn restarted(&mut self, server: &Server) {
         self.queue.clear();
+        self.asleep.clear();
         self.served.clear();
+        self.owed.clear();
+        self.trouble = None;
         (self.sends_away, self.is_stepped) = (false, false);
         self.counted = Default::default();
         self.knows_keys_alone(server);
@@ -82,6 +85,7 @@ impl Model {
     /// A slot has left with what is held there.
     pub fn left(&mut self, key: &str) {
         self.holds.retain(|hold| hold.lock.1 != key);
+        self.places_end(Some(key));
     }
 
     /// These keys have expired. By a step of the clock that may have been too early, but by so little
@@ -104,5 +108,6 @@ impl Model {
         for hold in &mut self.holds {
             hold.closed |= hold.tied == Some(client);
         }
+        self.places_close(client);
     }
 }

@@ -4,7 +4,9 @@ use super::comparing::left;
 use super::granting::group;
 use super::{Model, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Request, name};
-use crate::lock::{Acquired, Hold as How, Left, Mode, Ms, Name, NotALock, Patience, Refusal};
+use crate::lock::{
+    Acquired, Hold as How, Left, Mode, Ms, Name, NotALock, Patience, Refusal, Ticket,
+};
 
 impl Model {
     pub(super) fn acquired(
@@ -13,12 +15,26 @@ impl Model {
         ask: &Request,
         got: &Result<Acquired, Refusal>,
     ) -> Verdict {
+        let is_place = matches!(ask.patience, Patience::Place(_));
+        let may_have = matches!(got, Ok(Acquired::Held(_) | Acquired::Place(_)));
+        ensure(!(is_place && may_have && self.surely_holds_some(locks, ask)), || {
+            format!("{ask:?} is for what its owner holds in part: {locks:?}, {got:?}")
+        })?;
         if let Ok(Acquired::Held(fence)) = got {
+            let upgrades = is_place && self.is_upgrade(locks, ask, true);
+            ensure(!upgrades, || format!("{ask:?} upgrades {locks:?}"))?;
             return self.grant(locks, ask, *fence, None);
         }
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
+        if is_place {
+            self.keeps_place(locks, ask);
+        }
         let shut = self.in_the_way(locks, ask, None, false).is_some();
-        ensure(shut, || format!("{ask:?} could have {locks:?}, and gets {got:?}"))?;
+        let needs_none =
+            matches!(got, Err(Refusal::HoldsSome | Refusal::NoUpgrade | Refusal::Undelivered(_)));
+        ensure(shut || is_place && needs_none, || {
+            format!("{ask:?} could have {locks:?}, and gets {got:?}")
+        })?;
         // An upgrade does not wait.
         let [surely, perhaps] = [true, false].map(|surely| self.is_upgrade(locks, ask, surely));
         let waits = ask.patience != Patience::Try && !self.limits.drain && !surely;
@@ -28,6 +44,8 @@ impl Model {
         };
         let same = own.as_ref().filter(is_same);
         let takes_over = same.is_some_and(|own| own.ask.mode == ask.mode);
+        let asleep = same.filter(|own| self.asleep.iter().any(|one| one.since == own.since));
+        let since = asleep.filter(|_| takes_over).map_or(Ticket::MAX, |own| own.since);
         let is_other = own.is_some() && same.is_none();
         let not_heard_of = |surely: bool| {
             locks.iter().any(|&lock| {
@@ -44,7 +62,8 @@ impl Model {
         // A request in another mode is judged as if its owner's wait were gone.
         let mut without = self.clone();
         if let Some(own) = same {
-            without.queue.retain(|one| one.ticket != own.ticket);
+            without.queue.retain(|one| one.since != own.since);
+            without.asleep.retain(|one| one.since != own.since);
         }
         let right = match got {
             Err(Refusal::NotALock(_)) => no_lock,
@@ -73,47 +92,81 @@ impl Model {
             }
             Err(Refusal::Undelivered(_)) => {
                 self.tally.not_heard_of += 1;
-                waits && perhaps_unheard
+                (waits || is_place) && perhaps_unheard
             }
-            Ok(Acquired::Waiting(ticket)) if takes_over => {
-                self.tally.taken_over += 1;
-                let own = same.map(|own| own.ticket);
-                let taken = self.queue.iter_mut().find(|one| Some(one.ticket) == own);
-                if let Some(one) = taken {
-                    self.replaced.push(one.ticket);
-                    (one.ticket, one.ask, one.barred) = (*ticket, *ask, false);
+            Err(Refusal::HoldsSome) => {
+                self.tally.holds_some += 1;
+                is_place && locks.iter().any(|&lock| self.hold(lock, ask.owner).is_some())
+            }
+            Ok(Acquired::Waiting(_) | Acquired::Place(_)) if takes_over => {
+                if asleep.is_some() {
+                    self.tally.woken += 1;
+                    without.judge_deadlock(locks, ask, since, None)?;
+                }
+                if let Some(own) = same {
+                    self.wakes(own.since);
+                    let place = self.new_place(ask);
+                    self.is_to_hear_on(own.since, place);
+                    let handle = match got {
+                        Ok(Acquired::Waiting(ticket)) => *ticket,
+                        _ => own.since,
+                    };
+                    let mut queue = self.queue.iter_mut();
+                    if let Some(one) = queue.find(|one| one.since == own.since) {
+                        self.tally.taken_over += u64::from(!one.is_place());
+                        self.replaced.extend((!one.is_place()).then_some(one.ticket));
+                        (one.ticket, one.ask, one.barred) = (handle, *ask, false);
+                        one.place = place;
+                    }
+                    if let Ok(Acquired::Place(before)) = got {
+                        self.tally.kept += 1;
+                        self.rank_is_right(own.since, *before)?;
+                    }
                 }
                 waits && !surely_unheard
             }
-            Ok(Acquired::Waiting(ticket)) => {
+            Ok(Acquired::Waiting(_) | Acquired::Place(_)) => {
+                let asked = match got {
+                    Ok(Acquired::Waiting(ticket)) => Some(*ticket),
+                    _ => self.asked,
+                };
+                let ticket = asked.ok_or_else(|| format!("no place for {ask:?}"))?;
                 self.tally.several_waited += u64::from(locks.len() > 1);
                 let is_limited =
                     |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
                 let is_limited = locks.iter().all(is_limited);
                 let limit = matches!(ask.mode, Mode::Limit(_) | Mode::Fair { .. });
                 self.tally.limited += u64::from(limit && is_limited);
-                without.judge_deadlock(locks, ask, None)?;
+                without.judge_deadlock(locks, ask, Ticket::MAX, None)?;
                 let is_short = locks.iter().all(|&lock| without.may_join(lock, ask));
                 ensure(is_short, || format!("{ask:?} waits behind too many"))?;
                 if let Some(own) = same {
                     self.tally.other_modes += 1;
-                    self.queue.retain(|one| one.ticket != own.ticket);
-                    self.replaced.push(own.ticket);
+                    self.gave_way = true;
+                    self.queue.retain(|one| one.since != own.since);
+                    self.asleep.retain(|one| one.since != own.since);
+                    self.replaced.extend((!own.is_place()).then_some(own.ticket));
                 }
+                let place = self.new_place(ask);
                 self.queue.push(Waiter {
-                    ticket: *ticket,
-                    since: *ticket,
+                    ticket,
+                    since: ticket,
                     locks: locks.to_vec(),
                     ask: *ask,
                     barred: false,
+                    place,
                 });
+                if let Ok(Acquired::Place(before)) = got {
+                    self.tally.places += 1;
+                    self.rank_is_right(ticket, *before)?;
+                }
                 waits && !is_other && !surely_unheard
             }
             Err(Refusal::Deadlock(deadlock)) => {
                 self.counted.deadlocks += 1;
                 self.tally.deadlocks += 1;
-                without.judge_deadlock(locks, ask, Some(deadlock))?;
-                waits && !takes_over && !is_other
+                without.judge_deadlock(locks, ask, since, Some(deadlock))?;
+                waits && (!takes_over || asleep.is_some()) && !is_other
             }
             _ => false,
         };
@@ -128,7 +181,9 @@ impl Model {
             waiting.count()
         };
         let taken: usize = self.queue.iter().map(|one| one.locks.len()).sum();
-        exceeds(taken + locks.len(), self.limits.max_waiters_total)
+        let asleep: usize = self.asleep.iter().map(|one| one.locks.len()).sum();
+        exceeds(asleep + locks.len(), self.limits.max_waiters_total)
+            || exceeds(taken + locks.len(), self.limits.max_waiters_total)
             || (locks.iter()).any(|lock| exceeds(waiting_for(lock) + 1, self.limits.max_waiters))
     }
 
@@ -172,7 +227,7 @@ impl Model {
             let Some(hold) = self.remove(lock, owner) else {
                 continue;
             };
-            let knows = hold.told || !hold.under_way.is_empty();
+            let knows = hold.told || !hold.under_way.is_empty() && hold.claim.is_none();
             least += usize::from(knows && !hold.is_loose);
             most += usize::from(knows || hold.is_loose);
         }
@@ -196,12 +251,14 @@ impl Model {
         self.counted.renewed(*got == Ok(true), locks.len());
         if *got == Ok(true) {
             let end = self.now + ttl;
+            let claims = self.claims_of(locks, owner);
             for &lock in locks {
                 if let Some(hold) = self.hold_mut(lock, owner) {
                     hold.is_set_to(end);
                     hold.is_told();
                 }
             }
+            self.claimed(&claims);
         }
         Ok(())
     }
@@ -240,8 +297,33 @@ impl Model {
 
     /// A reply has told the owner that it holds the lock.
     fn tell(&mut self, lock: Lock, owner: Owner) {
-        if let Some(hold) = self.hold_mut(lock, owner) {
+        // A place is claimed only by a command that returns its number.
+        if let Some(hold) = self.hold_mut(lock, owner).filter(|hold| hold.claim.is_none()) {
             hold.is_told();
+        }
+    }
+
+    /// Does this owner hold some of these, and not all?
+    fn surely_holds_some(&self, locks: &[Lock], ask: &Request) -> bool {
+        let hold = |&lock: &Lock| self.hold(lock, ask.owner).filter(|one| one.covers(ask.mode));
+        let is_sure = |lock| hold(lock).is_some_and(|one| !one.may_go() && !one.is_loose);
+        locks.iter().any(is_sure) && locks.iter().any(|lock| hold(lock).is_none())
+    }
+
+    /// An owner that asks for its place in time keeps it, whatever it gets as a reply.
+    fn keeps_place(&mut self, locks: &[Lock], ask: &Request) {
+        let place = self.new_place(ask);
+        let now = self.now;
+        let is_it = |one: &&mut Waiter| {
+            let is_same =
+                one.locks.len() == locks.len() && one.locks.iter().all(|lock| locks.contains(lock));
+            let is_awake = one.place.is_some_and(|place| place.kept > now && !place.ends);
+            one.ask.owner == ask.owner && one.ask.mode == ask.mode && is_same && is_awake
+        };
+        if let Some(one) = self.queue.iter_mut().find(is_it) {
+            (one.ask, one.place) = (*ask, place);
+            let since = one.since;
+            self.is_to_hear_on(since, place);
         }
     }
 

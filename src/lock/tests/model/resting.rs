@@ -11,7 +11,7 @@ impl Model {
     }
 
     pub(super) fn rests(&mut self, around: &Around) -> Verdict {
-        let up = self.queue.iter().find(|one| !self.lives(one));
+        let up = self.queue.iter().find(|one| !self.lives(one) && !one.is_place());
         ensure(up.is_none(), || format!("not told at {} that its time was up: {up:?}", self.now))?;
         ensure(!self.limits.drain || self.queue.is_empty(), || {
             format!("they wait still: {:?}", self.queue)
@@ -21,6 +21,7 @@ impl Model {
             hold.is_new = false;
             hold.is_loose &= !hold.is_known && hold.fence.is_some();
         }
+        self.places_rest(&around.late)?;
         self.no_waiter_is_left_out(|_| true, around)?;
         for hold in &self.holds {
             ensure(!hold.must_go() || around.late.contains(&hold.lock), || {

@@ -1,12 +1,12 @@
 //! Our own commands.
 
-use super::super::steps::{Step, Wait, Which, Who};
+use super::super::steps::{CHANNELS, Step, Wait, Which, Who};
 use super::World;
 use crate::lock::fence::Fence;
 use crate::lock::log::entry::{LogEntry, Reason};
 use crate::lock::tests::model::{Action, Verdict, ensure};
-use crate::lock::tests::simulated::{Lock, Request};
-use crate::lock::{Acquired, Ms, Patience};
+use crate::lock::tests::simulated::{Lock, Owner, Request, told_on};
+use crate::lock::{Acquired, Ms, Patience, Refusal};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -14,30 +14,52 @@ impl World {
             return Ok(());
         };
         let locks = self.locks_of(which);
-        if !self.may_write_all(&locks) {
-            return Ok(());
-        }
-        // One that waits can't ask for anything else.
-        let by = by.map(|regular| self.regulars[regular]);
-        let by = by.filter(|&client| !self.server.is_waiting(client));
-        let ask = Request {
-            owner: self.name_of(who, locks[0]),
-            patience: match wait {
-                Wait::Try => Patience::Try,
-                Wait::For(ms) => Patience::Until(self.now() + ms),
-                Wait::Forever => Patience::Forever,
-            },
-            client: by.unwrap_or_else(|| self.server.connect()),
-            ..ask
-        };
-        let got = self.server.acquire_all(&locks, ask);
-        self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
-        self.judge(Action::Acquire(&locks, &ask, &got))?;
-        if let (false, Ok(Acquired::Waiting(ticket))) = (blockable, got) {
+        let owner = self.name_of(who, locks[0]);
+        let got = self.asks(&locks, owner, wait, by, ask)?;
+        if let (false, Some(Ok(Acquired::Waiting(ticket)))) = (blockable, got) {
             self.server.cannot_block(ticket);
             self.model.cannot_block(ticket)?;
         }
         Ok(())
+    }
+
+    pub(super) fn asks(
+        &mut self,
+        locks: &[Lock],
+        owner: Owner,
+        wait: Wait,
+        by: Option<usize>,
+        ask: Request,
+    ) -> Verdict<Option<Result<Acquired, Refusal>>> {
+        // One that waits can't ask for anything else.
+        let by = by.map(|regular| self.regulars[regular]);
+        let by = by.filter(|&client| !self.server.is_waiting(client));
+        let patience = match wait {
+            Wait::Try => Patience::Try,
+            Wait::For(ms) => Patience::Until(self.now() + ms),
+            Wait::Forever => Patience::Forever,
+            Wait::Place(length, channel) => {
+                told_on(channel.map(|channel| (CHANNELS[channel], owner)), length)
+            }
+        };
+        let client = by.unwrap_or_else(|| self.server.connect());
+        self.request(locks, Request { owner, patience, client, ..ask })
+    }
+
+    pub(super) fn request(
+        &mut self,
+        locks: &[Lock],
+        ask: Request,
+    ) -> Verdict<Option<Result<Acquired, Refusal>>> {
+        // No client can ask while the server keeps askers back.
+        let is_denied = self.model.denied == Some(ask.owner);
+        if !self.may_write_all(locks) || self.server.keys.keeps_back || is_denied {
+            return Ok(None);
+        }
+        let got = self.server.acquire_all(locks, ask);
+        self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
+        self.judge(Action::Acquire(locks, &ask, &got))?;
+        Ok(Some(got))
     }
 
     /// In a cluster the keys of a command are of one slot, and these are not.
@@ -97,7 +119,8 @@ impl World {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
             let is_broken = line.reason == Reason::Broken && line.updated == now;
             // It has been logged before that it was over, or written over: alone, or with others.
-            let is_over = matches!(line.reason, Reason::Expired | Reason::Overwritten);
+            let is_over =
+                matches!(line.reason, Reason::Expired | Reason::Overwritten | Reason::Unclaimed);
             let is_one = |fence| held.contains(&fence) || line.count > 1;
             let was_over =
                 is_over && line.lost.as_ref().is_some_and(|(_, hold)| is_one(hold.fence));

@@ -37,8 +37,10 @@ impl World {
             self.server.demote(closes);
             self.model.sends_away = true;
             self.model.knows_keys_alone(&self.server);
+            self.model.places_end(None);
             self.judge(Action::Other)?;
-            ensure(self.model.queue.is_empty(), || "a client waits on a replica".to_owned())?;
+            let waits = self.model.queue.iter().any(|one| !one.is_place());
+            ensure(!waits, || "a client waits on a replica".to_owned())?;
         }
         Ok(())
     }
@@ -109,6 +111,9 @@ impl World {
         if limits.fence_lead != self.model.limits.fence_lead {
             let latest = self.wall().max(self.now());
             self.ahead = self.ahead.max(latest + limits.fence_lead);
+        }
+        if limits.drain && !self.model.limits.drain {
+            self.model.places_end(None);
         }
         self.model.limits = limits;
         if limits.quarantine == 0 {

@@ -27,7 +27,8 @@ impl World {
         self.server.locks.slots_left(&[slot..=slot], self.server.now());
         self.model.left(key);
         let waiting = self.model.queue.iter().chain(&self.model.served);
-        let waits_there = waiting.filter(|one| one.locks.iter().any(|lock| lock.1 == key));
+        let waits_there =
+            waiting.filter(|one| !one.is_place() && one.locks.iter().any(|lock| lock.1 == key));
         for ticket in waits_there.map(|one| one.ticket).collect::<Vec<_>>() {
             self.server.unblock_by_error(ticket);
         }

@@ -14,12 +14,27 @@ const PUT_OFF: Ms = 10;
 
 impl World {
     pub(super) fn go(&mut self, to: Ms) {
+        // A claim that runs out while nothing may be written is seen to later, and extends all leases.
+        if self.server.keys.keeps_back
+            || LOCKS.iter().any(|&lock| !self.may_write(lock))
+            || !self.late.is_empty()
+        {
+            self.model.trouble_at(to);
+        }
         self.elapsed += to.saturating_sub(self.now());
         self.server.set_clock(to);
         self.latest = self.latest.max(self.wall());
         if self.server.due().is_some_and(|due| due <= to) {
             self.model.is_late();
         }
+    }
+
+    /// The server is busy until then.
+    pub(super) fn lag_to(&mut self, to: Ms) {
+        let due = self.server.due().filter(|&due| due > 0);
+        let from = due.map_or(self.now(), |due| due.min(self.now()));
+        self.go(to);
+        self.model.was_late(from, to);
     }
 
     /// The wall clock is stepped, and the core hears of it.
@@ -71,17 +86,24 @@ impl World {
         Err("it does not come to rest".to_owned())
     }
 
-    pub(super) fn pass_to_mark(&mut self, mark: Mark, after: Ms, lag: bool) -> Verdict {
+    pub(super) fn pass_to_mark(
+        &mut self,
+        mark: Mark,
+        (before, after): (Ms, Ms),
+        lag: bool,
+    ) -> Verdict {
         let at = match mark {
             Mark::Deadline(lock) => self.model.holders(lock).filter_map(|hold| hold.until).min(),
+            Mark::Lease(n) => self.nth_place(n).map(|(_, place)| place.kept),
+            Mark::Claim(n) => self.nth_place(n).map(|(_, place)| place.claim_ends),
             Mark::TimeUp(n) => {
                 let queue = &self.model.queue;
                 queue.get(n % queue.len().max(1)).and_then(|waiter| waiter.until())
             }
         };
         let soon = self.now()..=self.now() + SOON;
-        match at.map(|at| at + after).filter(|at| soon.contains(at)) {
-            Some(at) if lag => self.go(at),
+        match at.map(|at| (at + after).saturating_sub(before)).filter(|at| soon.contains(at)) {
+            Some(at) if lag => self.lag_to(at),
             Some(at) => self.pass_to(at)?,
             None => {}
         }
@@ -90,9 +112,16 @@ impl World {
 
     /// The core's own turn. Afterwards it has done all that was due, but what it could not write.
     pub(super) fn tick(&mut self) -> Verdict {
+        if self.server.keys.keeps_back {
+            self.model.at(self.now(), self.elapsed);
+            self.model.places_go_on();
+        }
         self.does_what_is_due(Server::tick)?;
         let due = self.server.locks.next_due();
-        let is_done = self.is_spent || due.is_none_or(|due| due > self.now());
+        // Messages that it has given rise to are published in the next.
+        let is_done = self.is_spent
+            || self.server.locks.waiting.places.work() > 0
+            || due.is_none_or(|due| due > self.now());
         ensure(is_done, || format!("due again at {due:?}"))
     }
 
@@ -118,6 +147,7 @@ impl World {
             }
         }
         does(&mut self.server);
+        self.model.ticked = self.now();
         self.judge(Action::Other)
     }
 }
