@@ -123,7 +123,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 34] {
         (c"notified_total", counts.notified),
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
-        (c"places", number(waiting.waits.lists().places.len())),
+        (c"places", number(waiting.waits.lists().places)),
         (c"queue_places", number(waiting.waits.lists().entries)),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),

@@ -169,7 +169,6 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        self.waiting.len() > 0
-            || self.read(|locks| locks.waiting.waits.lists().places.len()) != Ok(0)
+        self.waiting.len() > 0 || self.read(|locks| locks.waiting.waits.lists().places) != Ok(0)
     }
 }

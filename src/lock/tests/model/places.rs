@@ -481,8 +481,7 @@ impl Model {
             ensure(is_right, || format!("{:?} at {}: {waiter:?}", known.state, self.now))?;
             self.lease_is_right(&waiter, known.kept)?;
         }
-        let (here, there) =
-            (self.places().count(), server.locks.waiting.waits.lists().places.len());
+        let (here, there) = (self.places().count(), server.locks.waiting.waits.lists().places);
         ensure(here == there, || format!("{there} places, and not {here}"))
     }
 

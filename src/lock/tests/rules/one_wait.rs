@@ -136,7 +136,7 @@ fn a_place_that_lost_a_lock_which_its_owner_then_acquired_otherwise_does_not_sle
     server.foreign(Write::Del(LOCK));
     server.takes(&[LOCK], alone("ann"));
     assert_eq!(server.asks(&BOTH, in_queue(alone("ann"))), Err(Refusal::HoldsSome));
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().places, 0);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_place_that_was_passed_by_is_over_when_its_owner_comes_to_share_its_lock() {
     }
     server.takes(&[LOCK], sharing("ann"));
     assert_eq!(server.report(LOCK).unwrap().unwrap().waiters.len(), 0);
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().places, 0);
     assert_eq!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
 }
 
@@ -166,7 +166,7 @@ fn a_place_that_would_close_a_deadlock_goes_on_sleeping_with_the_lease_that_it_h
         assert_eq!(server.queue(LOCK).len(), 1, "she sleeps");
     }
     server.at(LEASE + 1);
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0, "her lease is over");
+    assert_eq!(server.locks.waiting.waits.lists().places, 0, "her lease is over");
 }
 
 #[test]
@@ -179,5 +179,5 @@ fn a_place_whose_claim_runs_out_while_its_owner_waits_for_another_lock_is_over()
     server.queues(&[OTHER], forever(alone("ann")));
     server.at(30);
     assert_eq!(server.holder().unwrap().0, "ben");
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().places, 0);
 }

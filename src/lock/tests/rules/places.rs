@@ -34,14 +34,14 @@ fn a_place_that_sleeps_ends_when_its_owner_renews_a_hold_that_another_client_has
     server.release(LOCK, "ann").unwrap();
     server.at(30);
     assert_eq!(
-        (server.holder(), server.locks.waiting.waits.lists().places.len()),
+        (server.holder(), server.locks.waiting.waits.lists().places),
         (None, 1),
         "it sleeps"
     );
     server.foreign(Write::Set(LOCK, token("ben", Some(START + 40_000))));
     server.at(40);
     assert_eq!(server.renew(LOCK, "ben", 100), Ok(true));
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().places, 0);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
     assert_eq!(server.holder(), held("cid", 500 + LEASE));
     let counts = server.locks.counts();
     assert_eq!((counts.unclaimed, counts.places_lapsed), (1, 1));
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 1);
+    assert_eq!(server.locks.waiting.waits.lists().places, 1);
     server.at(3 * LEASE);
     assert_eq!(server.holder(), None);
     assert!(server.is_empty());
@@ -78,7 +78,7 @@ fn a_place_whose_lease_has_gone_on_and_whose_grant_is_lost_makes_no_other_last_l
     server.place_of("ben");
     server.at(2 * LEASE + 201);
     assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("ben"));
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 1);
+    assert_eq!(server.locks.waiting.waits.lists().places, 1);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
         end(&mut server);
         server.at(10);
         assert_eq!(server.published.len(), 1);
-        assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+        assert_eq!(server.locks.waiting.waits.lists().places, 0);
     }
 }
 
@@ -120,9 +120,9 @@ fn owners_have_their_time_from_when_they_can_poll_again() {
     server.at(740);
     server.keys.keeps_back = false;
     server.at(1700);
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 1);
+    assert_eq!(server.locks.waiting.waits.lists().places, 1);
     server.at(1760);
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 0);
+    assert_eq!(server.locks.waiting.waits.lists().places, 0);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
     server.place_of("ben");
     server.at(10);
     assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 1);
+    assert_eq!(server.locks.waiting.waits.lists().places, 1);
     assert_eq!(server.place_of("ben"), 1);
 }
 
@@ -189,6 +189,6 @@ fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_a
     server.place_of("ben");
     server.place_of("cid");
     server.at(10);
-    assert_eq!(server.locks.waiting.waits.lists().places.len(), 2);
+    assert_eq!(server.locks.waiting.waits.lists().places, 2);
     assert_eq!(server.place_of("ben"), 1);
 }

@@ -96,14 +96,15 @@ impl Waiting {
     pub fn take_ending(&mut self, budget: &mut Budget) -> Option<Ticket> {
         while !budget.is_spent() {
             let Endings(left, ending) = self.places.endings.front_mut()?;
-            let next = self.waits.next_place(*left.start());
+            let next = self.waits.next(*left.start());
             let Some(ticket) = next.filter(|ticket| left.contains(ticket)) else {
                 self.places.endings.pop_front();
                 continue;
             };
             *left = ticket.saturating_add(1)..=*left.end();
             budget.draw(1);
-            if let Some(waiter) = self.waits.get(ticket).filter(|waiter| ending.is_of(waiter)) {
+            let is_to_end = |waiter: &&Waiter| waiter.place().is_some() && ending.is_of(waiter);
+            if let Some(waiter) = self.waits.get(ticket).filter(is_to_end) {
                 budget.draw(waiter.reply_cost());
                 return Some(ticket);
             }

@@ -58,12 +58,13 @@ impl Places {
 }
 
 impl Waiting {
-    /// A tick begins. Checks from time to time, while there are places, whether the server keeps owners from asking.
+    /// A tick begins. Checks from time to time, while there are places, whether the server keeps owners from asking, by the
+    /// request that has waited longest.
     pub fn begin_tick(&mut self, turn: &mut Turn<'_>) {
         self.note_stall(turn.now);
-        let place = self.waits.next_place(Ticket::MIN);
-        if let Some(place) = place.filter(|_| self.places.next_look() <= turn.now.ms()) {
-            self.note_if_kept_back(turn, place);
+        let looks = self.waits.has_places() && self.places.next_look() <= turn.now.ms();
+        if let Some(first) = self.waits.next(Ticket::MIN).filter(|_| looks) {
+            self.note_if_kept_back(turn, first);
         }
         self.places.ticked = turn.now.ms();
     }

@@ -36,8 +36,9 @@ pub struct Waits {
 /// What is counted and listed of requests, as it follows from what they are.
 #[derive(Debug, Default)]
 pub struct Lists {
-    /// All places, and those that end with a connection, by that connection.
-    pub places: Order<Ticket>,
+    /// How many places there are.
+    pub places: usize,
+    /// Those that end with a connection, by that connection.
     sessions: Order<(u64, Ticket)>,
     /// Places whose grants are not claimed yet, by when each has to be.
     pub claims: Order<(Ms, Ticket)>,
@@ -69,7 +70,7 @@ impl Lists {
         };
         let place = waiter.place();
         if place.is_some() {
-            self.places.set(ticket, is_listed);
+            add(&mut self.places, 1);
             if waiter.session {
                 self.sessions.set((waiter.client, ticket), is_listed);
             }
@@ -261,12 +262,12 @@ impl Waits {
 
     #[inline]
     pub fn has_places(&self) -> bool {
-        !self.lists.places.is_empty()
+        self.lists.places > 0
     }
 
-    /// The first place from this ticket on.
-    pub fn next_place(&self, from: Ticket) -> Option<Ticket> {
-        self.lists.places.from(from).next().map(|&(place, ())| place)
+    /// The first request from this ticket on.
+    pub fn next(&self, from: Ticket) -> Option<Ticket> {
+        self.all.from(from).next().map(|&(ticket, _)| ticket)
     }
 
     /// A place that is tied to this connection.
