@@ -29,7 +29,7 @@ const DENIED: [&str; 11] = [
 ];
 
 /// How many lines the core may have, and all of the module.
-const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_980), ("src", 18_930)];
+const MOST_LINES: [(&str, usize); 2] = [("src/lock", 10_900), ("src", 18_820)];
 
 /// How many methods a type of the core may have.
 const MOST_METHODS: usize = 61;
