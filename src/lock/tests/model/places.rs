@@ -248,11 +248,11 @@ impl Model {
                 let may_last = why.is_none_or(|why| {
                     why == Why::Closed || why == Why::Lapsed && place.most > self.now
                 });
-                let is_held = action.is_held().is_some() && may_last && !goes_on;
+                let is_held = action.is_held() && may_last && !goes_on;
                 let may_be_claimed = asks && (place.granted.is_some() || is_held);
                 let is_known = why.is_some();
                 let is_refused = matches!(action, Action::Acquire(.., Err(_)));
-                let has_it = action.is_held().is_some();
+                let has_it = action.is_held();
                 let goes_on_now = goes_on && (!asks || is_refused || has_it);
                 let why = why.or_else(|| goes_on_now.then_some(Why::GoesOn));
                 if let Some(why) = why.filter(|_| !may_be_claimed) {
@@ -611,11 +611,8 @@ impl Action<'_> {
         }
     }
 
-    /// Was the owner of this request told that it holds its locks, by this number?
-    pub(super) fn is_held(&self) -> Option<(Owner, Fence)> {
-        match self {
-            Self::Acquire(_, ask, Ok(Acquired::Held(fence))) => Some((ask.owner, *fence)),
-            _ => None,
-        }
+    /// Was its owner told that it holds these locks?
+    fn is_held(&self) -> bool {
+        matches!(self, Self::Acquire(.., Ok(Acquired::Held(_))) | Self::Renew(.., Ok(true)))
     }
 }
