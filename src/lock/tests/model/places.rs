@@ -238,8 +238,12 @@ impl Model {
             let (ticket, Some(place)) = (waiter.since, waiter.place) else { continue };
             let asks = action.asks_of(waiter.ask.owner, waiter.locks[0].0);
             self.may_be_undone(waiter, action);
-            // A client may be blocked for it now.
+            // A client is blocked for it now: its lease may have been extended before, but not beyond what is right.
             if server.locks.waiting.waits.get(ticket).is_some_and(|one| one.place().is_none()) {
+                let soon = self.now + 1;
+                if let Some((_, place)) = self.place_mut(ticket) {
+                    place.kept = place.kept.max(soon.min(place.most));
+                }
                 continue;
             }
             let Some(known) = look_up(server, ticket) else {
