@@ -301,7 +301,11 @@ impl Model {
                 if let Some((_, place)) = self.place_mut(ticket) {
                     place.claim_ends = known.claim_ends;
                 }
-                let later = |turn: &Turn| matches!(turn.1, State::Granted(one) if one > fence);
+                let later = |turn: &Turn| match turn.1 {
+                    State::Granted(one) => one > fence,
+                    State::NoUpgrade => self.has_ended_its_upgrade(turn.0, action, fence),
+                    _ => false,
+                };
                 let at = turns.iter().position(later).unwrap_or(turns.len());
                 turns.insert(at, (ticket, State::Granted(fence)));
             } else if let Some((_, place)) = self.place_mut(ticket).filter(|_| granted.is_some()) {
@@ -309,6 +313,13 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// Has the owner of this upgrade come to its share by the action, after the grant with this number?
+    fn has_ended_its_upgrade(&self, upgrade: Ticket, action: Action<'_>, fence: Fence) -> bool {
+        let Action::Acquire(_, ask, Ok(Acquired::Held(own))) = action else { return false };
+        let is_its = |one: &Waiter| one.ticket == upgrade && one.ask.owner == ask.owner;
+        *own > fence && self.queue.iter().any(is_its)
     }
 
     pub(super) fn place_mut(&mut self, ticket: Ticket) -> Option<(&Request, &mut Place)> {
