@@ -439,8 +439,10 @@ impl Model {
         {
             return Some(Why::Released);
         }
-        let is_over = place.least <= self.now
-            && (place.granted.is_none() || self.now > place.claim_ends || place.is_undelivered);
+        // Also if its owner retries, and holds what it was granted no more.
+        let asks = action.asks_of(owner, waiter.locks[0].0) && !action.is_held();
+        let has_no_grant = place.granted.is_none() || self.grant_may_end(waiter, asks).is_ok();
+        let is_over = place.least <= self.now && has_no_grant;
         let reasons = [
             (is_over, Why::Lapsed),
             (self.ends(&place), Why::Ended),
