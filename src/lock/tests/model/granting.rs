@@ -74,10 +74,12 @@ impl Model {
                 && Some(one.ask.owner) != without
                 && at.is_none_or(|at| one.since < at)
         };
-        // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room.
+        // One with FAIR comes before those of its group, and before a new request or one without FAIR if it has room. One
+        // that shares the lock already, as another client has written, needs none: it keeps no other waiting.
         let has_room = |one: &Waiter| {
             let at = (Some(one.since), Some(ask.owner));
-            self.what_keeps(lock, &one.ask, at, !surely).is_none()
+            let needs_none = surely && self.hold(lock, one.ask.owner).is_some();
+            !needs_none && self.what_keeps(lock, &one.ask, at, !surely).is_none()
         };
         let keeps_it = |one: &&Waiter| match (one.ask.mode.is_fair(), ask.mode.is_fair()) {
             (false, _) => true,

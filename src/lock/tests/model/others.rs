@@ -89,14 +89,21 @@ impl Model {
     }
 
     /// These keys have expired. By a step of the clock that may have been too early, but by so little
-    /// that it was in time.
+    /// that it was in time: unless the key has gone too early for another that shares the lock, as it is written again
+    /// with all that last.
     pub(super) fn expired(&mut self, locks: &[Lock], server: &Server) {
         let soon = self.now + EARLY;
         for lock in LOCKS {
             let is_gone = locks.contains(&lock) || server.keys.get(lock).is_none();
+            let outlasts_it = |hold: &Hold| {
+                let is_sure = !(hold.by_wall || hold.or_by_wall || hold.is_loose);
+                is_sure && hold.until.is_some_and(|until| until >= soon)
+            };
+            let is_written_again = self.holders(lock).any(outlasts_it);
             let has_expired = self.is_stepped && is_gone;
             for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
-                let in_time = hold.by_wall || hold.until.is_none_or(|until| until < soon);
+                let ends_soon = hold.until.is_none_or(|until| until < soon);
+                let in_time = hold.by_wall || ends_soon && !is_written_again;
                 let either = hold.or_until.iter().any(|&until| is_over(until, self.now));
                 hold.is_early = has_expired && in_time || either;
             }

@@ -238,8 +238,12 @@ impl Model {
             let (ticket, Some(place)) = (waiter.since, waiter.place) else { continue };
             let asks = action.asks_of(waiter.ask.owner, waiter.locks[0].0);
             self.may_be_undone(waiter, action);
-            // A client may be blocked for it now.
+            // A client is blocked for it now: its lease may have been extended before, but not beyond what is right.
             if server.locks.waiting.waits.get(ticket).is_some_and(|one| one.place().is_none()) {
+                let soon = self.now + 1;
+                if let Some((_, place)) = self.place_mut(ticket) {
+                    place.kept = place.kept.max(soon.min(place.most));
+                }
                 continue;
             }
             let Some(known) = look_up(server, ticket) else {
@@ -248,11 +252,11 @@ impl Model {
                 let may_last = why.is_none_or(|why| {
                     why == Why::Closed || why == Why::Lapsed && place.most > self.now
                 });
-                let is_held = action.is_held().is_some() && may_last && !goes_on;
+                let is_held = action.is_held() && may_last && !goes_on;
                 let may_be_claimed = asks && (place.granted.is_some() || is_held);
                 let is_known = why.is_some();
                 let is_refused = matches!(action, Action::Acquire(.., Err(_)));
-                let has_it = action.is_held().is_some();
+                let has_it = action.is_held();
                 let goes_on_now = goes_on && (!asks || is_refused || has_it);
                 let why = why.or_else(|| goes_on_now.then_some(Why::GoesOn));
                 if let Some(why) = why.filter(|_| !may_be_claimed) {
@@ -297,7 +301,11 @@ impl Model {
                 if let Some((_, place)) = self.place_mut(ticket) {
                     place.claim_ends = known.claim_ends;
                 }
-                let later = |turn: &Turn| matches!(turn.1, State::Granted(one) if one > fence);
+                let later = |turn: &Turn| match turn.1 {
+                    State::Granted(one) => one > fence,
+                    State::NoUpgrade => self.has_ended_its_upgrade(turn.0, action, fence),
+                    _ => false,
+                };
                 let at = turns.iter().position(later).unwrap_or(turns.len());
                 turns.insert(at, (ticket, State::Granted(fence)));
             } else if let Some((_, place)) = self.place_mut(ticket).filter(|_| granted.is_some()) {
@@ -305,6 +313,13 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// Has the owner of this upgrade come to its share by the action, after the grant with this number?
+    fn has_ended_its_upgrade(&self, upgrade: Ticket, action: Action<'_>, fence: Fence) -> bool {
+        let Action::Acquire(_, ask, Ok(Acquired::Held(own))) = action else { return false };
+        let is_its = |one: &Waiter| one.ticket == upgrade && one.ask.owner == ask.owner;
+        *own > fence && self.queue.iter().any(is_its)
     }
 
     pub(super) fn place_mut(&mut self, ticket: Ticket) -> Option<(&Request, &mut Place)> {
@@ -424,8 +439,10 @@ impl Model {
         {
             return Some(Why::Released);
         }
-        let is_over = place.least <= self.now
-            && (place.granted.is_none() || self.now > place.claim_ends || place.is_undelivered);
+        // Also if its owner retries, and holds what it was granted no more.
+        let asks = action.asks_of(owner, waiter.locks[0].0) && !action.is_held();
+        let has_no_grant = place.granted.is_none() || self.grant_may_end(waiter, asks).is_ok();
+        let is_over = place.least <= self.now && has_no_grant;
         let reasons = [
             (is_over, Why::Lapsed),
             (self.ends(&place), Why::Ended),
@@ -611,11 +628,8 @@ impl Action<'_> {
         }
     }
 
-    /// Was the owner of this request told that it holds its locks, by this number?
-    pub(super) fn is_held(&self) -> Option<(Owner, Fence)> {
-        match self {
-            Self::Acquire(_, ask, Ok(Acquired::Held(fence))) => Some((ask.owner, *fence)),
-            _ => None,
-        }
+    /// Was its owner told that it holds these locks?
+    fn is_held(&self) -> bool {
+        matches!(self, Self::Acquire(.., Ok(Acquired::Held(_))) | Self::Renew(.., Ok(true)))
     }
 }
