@@ -237,7 +237,7 @@ impl Model {
         for &(ref waiter, goes_on) in all {
             let (ticket, Some(place)) = (waiter.since, waiter.place) else { continue };
             let asks = action.asks_of(waiter.ask.owner, waiter.locks[0].0);
-            self.may_be_undone(waiter, action);
+            let is_undone = self.may_be_undone(waiter, action);
             // A client is blocked for it now: its lease may have been extended before, but not beyond what is right.
             if server.locks.waiting.waits.get(ticket).is_some_and(|one| one.place().is_none()) {
                 let soon = self.now + 1;
@@ -253,11 +253,13 @@ impl Model {
                     why == Why::Closed || why == Why::Lapsed && place.most > self.now
                 });
                 let is_held = action.is_held() && may_last && !goes_on;
-                let may_be_claimed = asks && (place.granted.is_some() || is_held);
+                let is_granted = place.granted.is_some() && !(is_undone && goes_on);
+                let may_be_claimed = asks && (is_granted || is_held);
                 let is_known = why.is_some();
                 let is_refused = matches!(action, Action::Acquire(.., Err(_)));
                 let has_it = action.is_held();
-                let goes_on_now = goes_on && (!asks || is_refused || has_it);
+                // What was granted had ended while its owner waited for others.
+                let goes_on_now = goes_on && (!asks || is_refused || has_it || is_undone);
                 let why = why.or_else(|| goes_on_now.then_some(Why::GoesOn));
                 if let Some(why) = why.filter(|_| !may_be_claimed) {
                     let is_other = |(one, _): &(Waiter, bool)| {
@@ -523,18 +525,20 @@ impl Model {
     }
 
     /// The place of one that asks sleeps again, if it does not hold all that it was granted any more, and what it holds is
-    /// given back.
-    fn may_be_undone(&mut self, waiter: &Waiter, action: Action<'_>) {
-        let Action::Acquire(locks, ask, _) = action else { return };
+    /// given back. Does it?
+    fn may_be_undone(&mut self, waiter: &Waiter, action: Action<'_>) -> bool {
+        let Action::Acquire(locks, ask, _) = action else { return false };
         let is_its = ask.owner == waiter.ask.owner
             && locks.len() == waiter.locks.len()
             && locks.iter().all(|lock| waiter.locks.contains(lock));
         let is_granted = waiter.place.is_some_and(|place| place.granted.is_some());
-        if is_its && is_granted && !self.has_all(waiter) {
+        let is_undone = is_its && is_granted && !self.has_all(waiter);
+        if is_undone {
             self.holds.retain(|hold| hold.claim != Some(waiter.since));
             self.grant_ends(waiter.since);
             self.goes_to_sleep(waiter.since);
         }
+        is_undone
     }
 
     fn has_all(&self, waiter: &Waiter) -> bool {
