@@ -260,6 +260,10 @@ impl Model {
                 let has_it = action.is_held();
                 // What was granted had ended while its owner waited for others.
                 let goes_on_now = goes_on && (!asks || is_refused || has_it || is_undone);
+                // Another place of its owner had woken when its claim ran out, and may have had its turn since.
+                let has_run_out = place.granted.is_some() && self.now > place.claim_ends;
+                let goes_on_now =
+                    goes_on_now || has_run_out && !asks && self.goes_on_otherwise(waiter);
                 let why = why.or_else(|| goes_on_now.then_some(Why::GoesOn));
                 if let Some(why) = why.filter(|_| !may_be_claimed) {
                     let is_other = |(one, _): &(Waiter, bool)| {
