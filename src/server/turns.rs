@@ -39,7 +39,7 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
     }
     instance::enter("an event-loop iteration", |module| {
         // In the middle of a change it can wait for the next turn.
-        if module.read(Locks::has_unconfirmed) == Ok(true)
+        if module.read(|locks| locks.offers.are_unconfirmed()) == Ok(true)
             && (module.change(|locks| locks.outcomes().confirm(context::lives))).is_ok()
         {
             module.set_timer(clock::now());

@@ -28,7 +28,7 @@ pub struct Locks {
     pub outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
-    pub(in crate::lock) offers: Offers,
+    pub offers: Offers,
 }
 
 impl Locks {

@@ -40,6 +40,11 @@ pub struct Offers {
 }
 
 impl Offers {
+    /// Is there any of which it is known in the next turn of the server's loop whether its client has it?
+    pub fn are_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty() || !self.replied.is_empty()
+    }
+
     /// A waiter or place that was granted its locks has ended, and its owner has heard of that or not. Holds that the
     /// owner does not know of are given back.
     pub fn end(&mut self, holds: &mut Holds, ticket: Ticket, waiter: &Waiter, heard: bool) {
@@ -54,10 +59,6 @@ impl Offers {
 }
 
 impl Locks {
-    pub fn has_unconfirmed(&self) -> bool {
-        !self.offers.unconfirmed.is_empty() || !self.offers.replied.is_empty()
-    }
-
     pub fn outcomes(&mut self) -> Outcomes<'_> {
         let Self { waiting, holds, counts, clock, outbox, offers, .. } = self;
         Outcomes { waiting, holds, counts, clock, outbox, offers }
